@@ -1,12 +1,44 @@
-/* Types of weir-client.mjs, which says what each call does. */
+/* Types of weir-client.mjs and memory-gate.mjs, which say what each call does. */
+/** What node:tls takes, of which these are the usual ones. */
+export interface TlsOptions {
+    ca?: string | Uint8Array | (string | Uint8Array)[];
+    cert?: string | Uint8Array;
+    key?: string | Uint8Array;
+    servername?: string;
+    [more: string]: unknown;
+}
 
-export interface GateOptions {
-    /** Where the server's `api` listens; http://127.0.0.1:7070 unless given. */
+/** A Buffer of Node.js. */
+export type Bytes = Uint8Array & { toString(encoding?: string): string };
+
+export interface ClientOptions {
+    /** Where the server's `api` listens: http://HOST:PORT, https://HOST or unix:/path; unless given, WEIR_API of the
+     * environment, else http://127.0.0.1:7070. */
     api?: string;
+    /** One of `api_tokens`; unless given, WEIR_TOKEN of the environment. */
+    token?: string;
+    /** For https: what node:tls takes, such as { ca }. */
+    tls?: TlsOptions;
+}
+
+export interface GateOptions extends ClientOptions {
     /** The gate's name in the config; "agents" unless given. */
     gate?: string;
-    /** One of `api_tokens`. */
-    token?: string;
+}
+
+export interface JobsOptions extends ClientOptions {
+    /** The queue of jobs which name none; unless given, the server's first. */
+    queue?: string;
+}
+
+export interface MemoryGateOptions {
+    /** Permits for each key; null: unlimited; 3 unless given. */
+    limit?: number | null;
+    /** How long to wait in line; 30 s unless given. */
+    timeoutMs?: number;
+    /** Keys with limits of their own. */
+    limits?: Record<string, number | null>;
+    gate?: string;
 }
 
 export interface Wish {
@@ -19,6 +51,8 @@ export interface Wish {
     leaseMs?: number;
     /** Whether the connection is the permit: true in run(), false in acquire(). */
     hold?: boolean;
+    /** Whether the lease of a permit without `hold` is renewed; true unless given. */
+    renew?: boolean;
     /** Leaves the line when it fires; the call then rejects with its reason. */
     signal?: AbortSignal;
 }
@@ -62,8 +96,8 @@ export class Permit {
     readonly active: number;
     readonly waiting: number;
     readonly limit: number | null;
-    readonly leaseMs: number | null;
-    /** Fires when the connection that holds it ends, and the permit with it. Never without `hold`. */
+    leaseMs: number | null;
+    /** Fires when it is known to be over though it was not released: its connection has ended, or its lease. */
     readonly signal: AbortSignal;
     outcome: Outcome | undefined;
     cost: number | undefined;
@@ -95,6 +129,67 @@ export class Gate {
     close(): void;
 }
 
+/** The calls of Gate, inside the process, for tests. */
+export class MemoryGate {
+    constructor(options?: MemoryGateOptions);
+    readonly api: string;
+    readonly gate: string;
+    run<T>(key: string, work: (permit: Permit) => T | Promise<T>): Promise<T>;
+    run<T>(key: string, wish: Wish, work: (permit: Permit) => T | Promise<T>): Promise<T>;
+    acquire(key: string, wish?: Wish): Promise<Permit>;
+    release(permit: Permit, result?: Result): Promise<void>;
+    release(key: string, flow: string, result?: Result): Promise<void>;
+    renew(permit: Permit, lease?: { leaseMs?: number }): Promise<number | null>;
+    renew(key: string, flow: string, lease?: { leaseMs?: number }): Promise<number | null>;
+    counts(key: string): Promise<Counts>;
+    line(key: string): Promise<Waiting[]>;
+    events(options?: { types?: string[]; signal?: AbortSignal }): Promise<AsyncGenerator<WeirEvent, void, void>>;
+    close(): void;
+}
+
+export interface Submission {
+    /** Of letters, digits, '.', '_' and '-'; unless given, a random one. */
+    id?: string;
+    queue?: string;
+    tenant?: string;
+    priority?: 'high' | 'normal' | 'low';
+    delayMs?: number;
+    runAt?: Date | string | number;
+    attempts?: number;
+    /** Of one attempt. */
+    timeoutMs?: number;
+    /** Jobs with the same key run at most the queue's `per_key` at once. */
+    key?: string;
+    /** How long it is expected to run. */
+    costMs?: number;
+    contentType?: string;
+}
+
+export type JobState = 'queued' | 'running' | 'done' | 'failed' | 'cancelled';
+
+export class Job {
+    private constructor();
+    readonly document: Record<string, unknown>;
+    readonly id: string;
+    readonly queue: string;
+    readonly state: JobState;
+    readonly attempts: number;
+    readonly error: string | undefined;
+    readonly over: boolean;
+}
+
+export class Jobs {
+    constructor(options?: JobsOptions);
+    readonly api: string;
+    readonly queue: string | undefined;
+    submit(body: string | Uint8Array | object, submission?: Submission): Promise<Job>;
+    status(id: string, options?: { waitMs?: number; signal?: AbortSignal }): Promise<Job>;
+    wait(id: string, options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<Job>;
+    result(id: string, options?: { waitMs?: number; signal?: AbortSignal }): Promise<Bytes>;
+    cancel(id: string): Promise<Job>;
+    close(): void;
+}
+
 export class WeirError extends Error {
     readonly document: Record<string, unknown>;
     readonly status: number;
@@ -118,3 +213,7 @@ export class WeirRefused extends WeirError {}
 export class WeirTimeout extends WeirRefused {}
 export class WeirNotHeld extends WeirRefused {}
 export class WeirUnreachable extends WeirError {}
+export class JobUnfinished extends WeirRefused {}
+export class JobFailed extends WeirRefused {
+    readonly job: Job;
+}

@@ -1,134 +1,38 @@
-// Permits of a running Weir for Node.js programs (18 or later; no dependencies). docs/reference/api.md is the protocol.
+// Weir for Node.js programs (18 or later; no dependencies): permits of a gate, and durable jobs. docs/reference/api.md is
+// the protocol.
 //
 //     const gate = new Gate({ gate: 'agents' });
 //     await gate.run('agentB', { flow: 'f', timeoutMs: 5000 }, async (permit) => { ... });
 //
+//     const jobs = new Jobs({ queue: 'pricing' });
+//     const job = await jobs.wait((await jobs.submit({ sku: 7 })).id);
+//
+// Where the server is and who asks comes from the options `api` and `token`, else from WEIR_API and WEIR_TOKEN:
+// http://HOST:PORT, https://HOST or unix:/path. MemoryGate, for tests, is in memory-gate.mjs.
+//
 // Who waits stands in the server's line. In run() the connection is the permit: whatever ends the process gives it back
-// at once. acquire() without `hold` is kept by its lease, and may be given back by anybody who knows it. If a kept
+// at once. acquire() without `hold` has a lease, which the gate renews while the process lives. If a kept
 // connection turns out dead before anything came, the call is made again, once, on a new one. Types: weir-client.d.ts.
+import { randomUUID } from 'node:crypto';
 import http from 'node:http';
+import https from 'node:https';
+import process from 'node:process';
+import {
+    JobFailed, JobUnfinished, Permit, WeirError, WeirNotHeld, WeirRefused, WeirTimeout, WeirUnreachable, meant, parse, refusal,
+} from './internal.mjs';
+
+export { MemoryGate } from './memory-gate.mjs';
+export { JobFailed, JobUnfinished, Permit, WeirError, WeirNotHeld, WeirRefused, WeirTimeout, WeirUnreachable };
 
 const PATIENCE_MS = 10_000; // for a reply, beyond what was asked to wait
 const ABANDON_MS = 3_000; // for the end of a call that was called off, where the server lets half-closed connections wait
 const IDLE_MAX = 16;
 const TIMER_MAX_MS = 2 ** 31 - 1; // Node takes a longer one for none at all
 const BODY_MAX = 1 << 26; // of a reply; a line of all that may wait fits
+const RENEWALS = 3; // so many times in each lease it is renewed
+const JOB_WAIT_S = 30; // for which one call waits for the end of a job
 
-// ---- what is said when there is no permit
-
-/** Any failure. What the server did not say is undefined; `type` is then empty. */
-export class WeirError extends Error {
-    constructor(message, { document = {}, status = 0, retryAfterMs, key, flow, cause } = {}) {
-        super(message, cause === undefined ? undefined : { cause });
-        this.name = new.target.name;
-        this.document = document;
-        this.status = status;
-        this.type = document.type ?? '';
-        this.title = document.title ?? '';
-        this.detail = document.detail ?? message;
-        this.gate = document.gate;
-        this.key = document.key ?? key;
-        this.flow = document.flow ?? flow;
-        this.tenant = document.tenant;
-        this.active = document.active;
-        this.waiting = document.waiting;
-        this.limit = document.limit;
-        this.waitedMs = document.waited_ms;
-        this.timeoutMs = document.timeout_ms;
-        this.retryAfterMs = retryAfterMs;
-    }
-
-    /** The key, for whom it is an agent. */
-    get agent() {
-        return this.key;
-    }
-}
-
-/** The server said no; `type` tells why, `detail` what to do. */
-export class WeirRefused extends WeirError {}
-
-/** Its turn did not come in time. */
-export class WeirTimeout extends WeirRefused {}
-
-/** The permit was never given, was given back, or its lease is over. */
-export class WeirNotHeld extends WeirRefused {}
-
-/** There was no answer, or none that can be read. */
-export class WeirUnreachable extends WeirError {}
-
-const KINDS = { 'urn:weir:line-timeout': WeirTimeout, 'urn:weir:not-held': WeirNotHeld };
-
-function parse(text) {
-    try {
-        const said = JSON.parse(text);
-        return typeof said === 'object' && said !== null && !Array.isArray(said) ? said : undefined;
-    } catch {
-        return undefined;
-    }
-}
-
-function refusal({ status, headers, text }, { key, flow }) {
-    const said = parse(text);
-    if (said === undefined) { // not of a Weir, but of something in between
-        return new WeirRefused(`the reply was ${status}, without a reason`, { status, key, flow });
-    }
-    const after = headers['retry-after'];
-    let place = '';
-    if (said.active !== undefined) {
-        const limit = said.limit === null ? 'no limit' : `a limit of ${said.limit}`;
-        const name = said.flow ? ` for flow ${said.flow}` : '';
-        place = `${said.key}${name}: ${said.active} active of ${limit}, ${said.waiting} waiting, after ${said.waited_ms} ms: `;
-    }
-    const retryAfterMs = /^\d+$/.test(after ?? '') ? Number(after) * 1000 : undefined;
-    return new (KINDS[said.type] ?? WeirRefused)(place + said.detail,
-        { document: said, status, retryAfterMs, key, flow });
-}
-
-// ---- permits
-
-/** What was given. `outcome` and `cost` may be set before it is given back. */
-export class Permit {
-    #controller = new AbortController();
-    #request;
-
-    constructor(key, said, request) {
-        this.key = key;
-        this.id = said.permit;
-        this.flow = said.flow;
-        this.waitedMs = said.waited_ms;
-        this.active = said.active;
-        this.waiting = said.waiting;
-        this.limit = said.limit;
-        this.leaseMs = said.lease_ms;
-        this.outcome = undefined;
-        this.cost = undefined;
-        this.#request = request;
-        request?.once('close', () => {
-            if (this.#request !== undefined) {
-                this.#controller.abort(new WeirUnreachable('the connection that holds the permit has ended', { key }));
-            }
-        });
-    }
-
-    /** The key, for whom it is an agent. */
-    get agent() {
-        return this.key;
-    }
-
-    /** Fires when the connection that holds it ends, and the permit with it. Never without `hold`. */
-    get signal() {
-        return this.#controller.signal;
-    }
-
-    /** For Gate: ends the connection that holds it, if one does. */
-    _letGo() {
-        const request = this.#request;
-        this.#request = undefined;
-        request?.destroy();
-    }
-}
-
-// ---- the gate
+// ---- how a call looks
 
 const whole = (ms) => (ms === undefined || ms === null ? undefined : Math.ceil(ms));
 
@@ -139,144 +43,48 @@ function segment(name) {
 }
 
 /** Whose key, by which name, and what else was said: of (permit, more), or of (key, flow, more). */
-function meant([permit, ...rest]) {
-    if (permit instanceof Permit) {
-        return { key: permit.key, name: { permit: permit.id }, more: rest[0] ?? {}, permit };
-    }
-    if (typeof rest[0] !== 'string' || rest[0] === '') {
-        throw new TypeError('name a permit, or a key and a flow');
-    }
-    return { key: permit, flow: rest[0], name: { flow: rest[0] }, more: rest[1] ?? {} };
-}
-
-export class Gate {
-    #agent = new http.Agent({ keepAlive: true, maxFreeSockets: IDLE_MAX });
-    #headers = { 'Content-Type': 'application/json' };
-    #url;
-
-    constructor({ api = 'http://127.0.0.1:7070', gate = 'agents', token } = {}) {
-        this.#url = new URL(api);
-        if (this.#url.protocol !== 'http:') {
-            throw new TypeError(`${api} is no http:// address`);
-        }
-        this.api = api;
-        this.gate = gate;
-        if (token !== undefined) {
-            http.validateHeaderValue('Authorization', `Bearer ${token}`);
-            this.#headers.Authorization = `Bearer ${token}`;
-        }
-    }
-
-    /** Waits for a permit, does the work, and gives the permit back, whatever happens. Giving back does not throw: what
-     * was done is done. */
-    async run(key, ...rest) {
-        const work = rest.pop();
-        const permit = await this.acquire(key, { hold: true, ...rest[0] });
-        try {
-            return await work(permit);
-        } finally {
-            await this.release(permit).catch((error) => {
-                if (!(error instanceof WeirError)) {
-                    throw error;
-                }
-            });
-        }
-    }
-
-    /** Waits for a permit that release() gives back, or the end of its lease. */
-    async acquire(key, { flow, tenant, priority, cost, timeoutMs, leaseMs, hold = false, signal } = {}) {
-        const wish = {
-            flow: flow || undefined, tenant: tenant || undefined, priority, cost, timeout_ms: whole(timeoutMs),
-            lease_ms: whole(leaseMs), hold: hold || undefined,
-        };
-        const reply = await this.#exchange({
-            method: 'POST', path: this.#path(this.gate, key, 'acquire'), wish, hold, signal,
-            patienceMs: wish.timeout_ms === undefined ? undefined : wish.timeout_ms + PATIENCE_MS,
-            unwanted: (late) => this.#giveBack(key, late),
-        });
-        return new Permit(key, this.#judge(reply, { key, flow }), hold ? reply.request : undefined);
-    }
-
-    /** Gives back a permit, or the oldest of a key's flow: release('agentB', 'f'). */
-    async release(...args) {
-        const { key, flow, name, more, permit } = meant(args);
-        const wish = { ...name, outcome: more.outcome ?? permit?.outcome, cost: more.cost ?? permit?.cost };
-        try {
-            await this.#call('POST', this.#path(this.gate, key, 'release'), wish, { key, flow });
-        } finally {
-            permit?._letGo();
-        }
-    }
-
-    /** Its lease begins anew; resolves to how long it is now. */
-    async renew(...args) {
-        const { key, flow, name, more } = meant(args);
-        const wish = { ...name, lease_ms: whole(more.leaseMs) };
-        const said = await this.#call('POST', this.#path(this.gate, key, 'renew'), wish, { key, flow });
-        return said.lease_ms ?? null;
-    }
-
-    /** Such as { active: 2, waiting: 0, limit: 3, ... }. A key that nobody uses has none, and no limit. */
-    async counts(key) {
-        return (await this.#look(key, this.#path(this.gate, key))) ??
-            { gate: this.gate, key, active: 0, waiting: 0, reserved: 0, limit: null };
-    }
-
-    /** Who waits there, in order. */
-    async line(key) {
-        return (await this.#look(key, this.#path(this.gate, key, 'line')))?.line ?? [];
-    }
-
-    /** What is decided at the gate from now on, as it happens; of these types, or of all: docs/reference/events.md. Throws
-     * WeirUnreachable when the server ends.
-     *
-     *     for await (const event of await gate.events({ types: ['gate.throttle'] })) { ... } */
-    async events({ types = [], signal } = {}) {
-        signal?.throwIfAborted();
-        const query = new URLSearchParams([['gate', this.gate], ...types.map((type) => ['type', type])]);
-        const request = http.request({
-            ...this.#place(), path: `${this.#base()}/events?${query}`, agent: false, headers: this.#headers, signal,
-        });
-        const lost = (error) => signal?.reason ?? new WeirUnreachable(
-            `${this.api} does not answer: ${error.message}`, { cause: error });
-        const response = await new Promise((resolve, reject) => {
-            const timer = setTimeout(() => request.destroy(new Error('no answer in time')), PATIENCE_MS);
-            request.on('error', (error) => { clearTimeout(timer); reject(lost(error)); });
-            request.on('response', (reply) => { clearTimeout(timer); resolve(reply); });
-            request.end();
-        });
-        response.setEncoding('utf8');
-        if (response.statusCode !== 200) {
-            let text = '';
-            for await (const piece of response) {
-                text += piece;
+/** Connections to a server. */
+class Client {
+    constructor({ api, token, tls } = {}) {
+        this.api = api || process.env.WEIR_API || 'http://127.0.0.1:7070';
+        const secret = token || process.env.WEIR_TOKEN || undefined;
+        this._headers = {};
+        this._base = '';
+        this._module = http;
+        if (this.api.startsWith('unix:')) {
+            this._place = { socketPath: this.api.slice('unix:'.length), headers: {} };
+            if (this._place.socketPath === '') {
+                throw new TypeError(`${this.api} names no path; expected unix:/path`);
             }
-            throw refusal({ status: response.statusCode, headers: response.headers, text }, {});
+        } else {
+            const url = new URL(/:\/\//.test(this.api) ? this.api : `http://${this.api}`);
+            if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+                throw new TypeError(`${this.api} is no address; expected http://HOST:PORT, https://HOST or unix:/path`);
+            }
+            const secure = url.protocol === 'https:';
+            this._module = secure ? https : http;
+            this._place = {
+                host: url.hostname.replace(/^\[|\]$/g, ''), port: url.port || (secure ? 443 : 80), ...(secure ? tls : {}),
+            };
+            this._base = url.pathname.replace(/\/+$/, '');
         }
-        request.socket.setKeepAlive(true, 10_000);
-        return readLines(request, response, lost);
+        this._agent = new this._module.Agent({ keepAlive: true, maxFreeSockets: IDLE_MAX });
+        if (secret !== undefined) {
+            http.validateHeaderValue('Authorization', `Bearer ${secret}`);
+            this._headers.Authorization = `Bearer ${secret}`;
+        }
     }
 
-    /** Closes idle connections, and those that hold a permit. The gate may still be used. */
+    /** Closes idle connections, and those that hold a permit. It may still be used. */
     close() {
-        this.#agent.destroy();
+        this._agent.destroy();
     }
 
-    // ---- calls
-
-    #place() {
-        return { host: this.#url.hostname.replace(/^\[|\]$/g, ''), port: this.#url.port || 80 };
+    _path(...segments) {
+        return [this._base, ...segments.map(segment)].join('/');
     }
 
-    #base() {
-        return this.#url.pathname.replace(/\/+$/, '');
-    }
-
-    #path(...segments) {
-        return [this.#base(), 'gates', ...segments.map(segment)].join('/');
-    }
-
-    #judge(reply, about) {
+    _judge(reply, about) {
         if (reply.status !== 200) {
             throw refusal(reply, about);
         }
@@ -287,40 +95,16 @@ export class Gate {
         return said;
     }
 
-    async #call(method, path, wish, about = {}) {
-        return this.#judge(await this.#exchange({ method, path, wish, patienceMs: PATIENCE_MS }), about);
-    }
-
-    /** What the API says of a key; undefined for one that nobody has used, if its gate is there. */
-    async #look(key, path) {
-        try {
-            return await this.#call('GET', path, undefined, { key });
-        } catch (error) {
-            if (error.status !== 404) {
-                throw error;
-            }
-            const { gates = [] } = await this.#call('GET', this.#path());
-            if (!gates.some((entry) => entry.gate === this.gate)) {
-                throw error;
-            }
-            return undefined;
-        }
-    }
-
-    /** A permit whose caller went away while the reply was under way. */
-    #giveBack(key, reply) {
-        const said = reply.status === 200 ? parse(reply.text) : undefined;
-        if (said?.permit !== undefined) {
-            this.release(new Permit(key, said), { outcome: 'cancelled' }).catch(() => {});
-        }
+    async _call(method, path, wish, about = {}) {
+        return this._judge(await this._exchange({ method, path, wish, patienceMs: PATIENCE_MS }), about);
     }
 
     /** Makes a call, again if a connection that was kept is dead before anything came. */
-    async #exchange(call) {
+    async _exchange(call) {
         const began = performance.now();
         call.signal?.throwIfAborted();
         try {
-            return await this.#send(call, this.#agent);
+            return await this._send(call, this._agent);
         } catch (error) {
             if (!error?.dead || call.signal?.aborted) {
                 throw error;
@@ -330,18 +114,21 @@ export class Gate {
             const left = Math.max(0, call.wish.timeout_ms - Math.floor(performance.now() - began));
             call = { ...call, wish: { ...call.wish, timeout_ms: left } };
         }
-        return this.#send(call, false);
+        return this._send(call, false);
     }
 
-    #send(call, agent) {
-        const { method, path, wish, hold, patienceMs, signal, unwanted } = call;
-        const text = wish === undefined ? undefined : JSON.stringify(wish);
+    _send(call, agent) {
+        const { method, path, wish, upload, hold, raw, patienceMs, signal, unwanted } = call;
+        const { data, kind } = wish === undefined ? upload ?? {} : { data: JSON.stringify(wish), kind: 'application/json' };
         return new Promise((resolve, reject) => {
-            const request = http.request({
-                ...this.#place(), method, path, agent,
-                headers: text === undefined ? this.#headers :
-                    { ...this.#headers, 'Content-Length': Buffer.byteLength(text) },
-            });
+            const headers = { ...this._headers };
+            if (data !== undefined || method === 'POST') {
+                headers['Content-Length'] = Buffer.byteLength(data ?? '');
+            }
+            if (kind !== undefined) {
+                headers['Content-Type'] = kind;
+            }
+            const request = this._module.request({ ...this._place, method, path, agent, headers });
             let timer;
             let sofar; // the bytes that the connection had read before
             let over = false;
@@ -390,10 +177,283 @@ export class Gate {
                 sofar = socket.bytesRead;
                 socket.setKeepAlive(true, 10_000); // a server that is gone without a word is noticed in line
             });
-            request.on('response', (response) => receive(response, request, hold, answer, fail));
-            request.end(text);
+            request.on('response', (response) => receive(response, request, { hold, raw }, answer, fail));
+            request.end(data);
         });
     }
+}
+
+export class Gate extends Client {
+    #renewals = new Map(); // by the permit's id: its timer, while the permit is renewed
+
+    constructor({ gate = 'agents', ...more } = {}) {
+        super(more);
+        this.gate = gate;
+    }
+
+    /** Waits for a permit, does the work, and gives the permit back, whatever happens. Giving back does not throw: what
+     * was done is done. */
+    async run(key, ...rest) {
+        const work = rest.pop();
+        const permit = await this.acquire(key, { hold: true, ...rest[0] });
+        try {
+            return await work(permit);
+        } finally {
+            await this.release(permit).catch((error) => {
+                if (!(error instanceof WeirError)) {
+                    throw error;
+                }
+            });
+        }
+    }
+
+    /** Waits for a permit that release() gives back, or the end of its lease. Without `hold` it has a lease, which is
+     * renewed until the permit is released, close() is called or the process ends; not with `renew: false`. */
+    async acquire(key, { flow, tenant, priority, cost, timeoutMs, leaseMs, hold = false, renew = true, signal } = {}) {
+        const wish = {
+            flow: flow || undefined, tenant: tenant || undefined, priority, cost, timeout_ms: whole(timeoutMs),
+            lease_ms: whole(leaseMs), hold: hold || undefined,
+        };
+        const reply = await this._exchange({
+            method: 'POST', path: this.#path(key, 'acquire'), wish, hold, signal,
+            patienceMs: wish.timeout_ms === undefined ? undefined : wish.timeout_ms + PATIENCE_MS,
+            unwanted: (late) => this.#giveBack(key, late),
+        });
+        const permit = new Permit(key, this._judge(reply, { key, flow }), hold ? reply.request : undefined);
+        if (!hold && renew && permit.leaseMs !== null) {
+            this.#keep(permit, permit.leaseMs / RENEWALS, performance.now() + permit.leaseMs);
+        }
+        return permit;
+    }
+
+    /** Gives back a permit, or the oldest of a key's flow: release('agentB', 'f'). */
+    async release(...args) {
+        const { key, flow, name, more, permit } = meant(args);
+        this.#forget(permit?.id);
+        const wish = { ...name, outcome: more.outcome ?? permit?.outcome, cost: more.cost ?? permit?.cost };
+        try {
+            await this._call('POST', this.#path(key, 'release'), wish, { key, flow });
+        } finally {
+            permit?._letGo();
+        }
+    }
+
+    /** Its lease begins again; resolves to how long it is now. */
+    async renew(...args) {
+        const { key, flow, name, more, permit } = meant(args);
+        const wish = { ...name, lease_ms: whole(more.leaseMs) };
+        const said = await this._call('POST', this.#path(key, 'renew'), wish, { key, flow });
+        if (permit !== undefined) {
+            permit.leaseMs = said.lease_ms ?? null;
+        }
+        return said.lease_ms ?? null;
+    }
+
+    /** Such as { active: 2, waiting: 0, limit: 3, ... }. A key that nobody uses has none, and no limit. */
+    async counts(key) {
+        return (await this.#look(key, this.#path(key))) ??
+            { gate: this.gate, key, active: 0, waiting: 0, reserved: 0, limit: null };
+    }
+
+    /** Who waits there, in order. */
+    async line(key) {
+        return (await this.#look(key, this.#path(key, 'line')))?.line ?? [];
+    }
+
+    /** What is decided at the gate from now on, as it happens; of these types, or of all: docs/reference/events.md. Throws
+     * WeirUnreachable when the server ends.
+     *
+     *     for await (const event of await gate.events({ types: ['gate.throttle'] })) { ... } */
+    async events({ types = [], signal } = {}) {
+        signal?.throwIfAborted();
+        const query = new URLSearchParams([['gate', this.gate], ...types.map((type) => ['type', type])]);
+        const request = this._module.request({
+            ...this._place, path: `${this._base}/events?${query}`, agent: false, headers: this._headers, signal,
+        });
+        const lost = (error) => signal?.reason ?? new WeirUnreachable(
+            `${this.api} does not answer: ${error.message}`, { cause: error });
+        const response = await new Promise((resolve, reject) => {
+            const timer = setTimeout(() => request.destroy(new Error('no answer in time')), PATIENCE_MS);
+            request.on('error', (error) => { clearTimeout(timer); reject(lost(error)); });
+            request.on('response', (reply) => { clearTimeout(timer); resolve(reply); });
+            request.end();
+        });
+        response.setEncoding('utf8');
+        if (response.statusCode !== 200) {
+            let text = '';
+            for await (const piece of response) {
+                text += piece;
+            }
+            throw refusal({ status: response.statusCode, headers: response.headers, text }, {});
+        }
+        request.socket.setKeepAlive(true, 10_000);
+        return readLines(request, response, lost);
+    }
+
+    /** Closes idle connections and those that hold a permit, and renews leases no more. The gate may still be used. */
+    close() {
+        for (const timer of this.#renewals.values()) {
+            clearTimeout(timer);
+        }
+        this.#renewals.clear();
+        super.close();
+    }
+
+    // ---- calls
+
+    #path(...segments) {
+        return this._path('gates', this.gate, ...segments);
+    }
+
+    #forget(id) {
+        clearTimeout(this.#renewals.get(id));
+        this.#renewals.delete(id);
+    }
+
+    /** Renews the permit's lease, which ends then, after a while and again and again. */
+    #keep(permit, waitMs, endMs) {
+        this.#renewals.set(permit.id, setTimeout(async () => {
+            const began = performance.now();
+            let next;
+            try {
+                const leaseMs = await this.renew(permit) ?? permit.leaseMs;
+                next = [leaseMs / RENEWALS, began + leaseMs];
+            } catch (error) { // what is not answered is tried again until the lease is over
+                const leftMs = endMs - performance.now();
+                if (error instanceof WeirError && !(error instanceof WeirNotHeld) && leftMs > 0) {
+                    next = [Math.max(50, Math.min(1000, leftMs / RENEWALS)), endMs];
+                } else if (this.#renewals.has(permit.id)) {
+                    permit._lose(error);
+                }
+            }
+            if (next !== undefined && this.#renewals.has(permit.id)) {
+                this.#keep(permit, ...next);
+            } else {
+                this.#renewals.delete(permit.id);
+            }
+        }, Math.min(waitMs, TIMER_MAX_MS)).unref());
+    }
+
+    /** What the API says of a key; undefined for one that nobody has used, if its gate is there. */
+    async #look(key, path) {
+        try {
+            return await this._call('GET', path, undefined, { key });
+        } catch (error) {
+            if (error.status !== 404) {
+                throw error;
+            }
+            const { gates = [] } = await this._call('GET', this._path('gates'));
+            if (!gates.some((entry) => entry.gate === this.gate)) {
+                throw error;
+            }
+            return undefined;
+        }
+    }
+
+    /** A permit whose caller went away while the reply was under way. */
+    #giveBack(key, reply) {
+        const said = reply.status === 200 ? parse(reply.text) : undefined;
+        if (said?.permit !== undefined) {
+            this.release(new Permit(key, said), { outcome: 'cancelled' }).catch(() => {});
+        }
+    }
+}
+
+/** What the server says of a job: `document` has all of it. */
+export class Job {
+    constructor(document) {
+        this.document = document;
+        this.id = document.id;
+        this.queue = document.queue ?? '';
+        this.state = document.state;
+        this.attempts = document.attempts ?? 0;
+        this.error = document.error;
+    }
+
+    /** Whether it has ended: done, failed or cancelled. */
+    get over() {
+        return ['done', 'failed', 'cancelled'].includes(this.state);
+    }
+}
+
+/** The jobs of a running Weir. `queue` is that of jobs which name none. */
+export class Jobs extends Client {
+    constructor({ queue, ...more } = {}) {
+        super(more);
+        this.queue = queue;
+    }
+
+    /** Hands in a job: when this resolves, it is on disk. `body` is bytes, text, or what JSON can say. The same id with
+     * the same body is the same job; one without an id gets one here, so that a call made again is the same job. */
+    async submit(body, { id = `j-${randomUUID()}`, contentType, delayMs, timeoutMs, costMs, runAt, ...more } = {}) {
+        const query = new URLSearchParams();
+        const set = (name, value) => value === undefined || value === null || query.set(name, String(value));
+        set('queue', more.queue ?? this.queue);
+        for (const name of ['tenant', 'priority', 'attempts', 'key']) {
+            set(name, more[name]);
+        }
+        for (const [name, ms] of Object.entries({ delay: delayMs, timeout: timeoutMs, cost: costMs })) {
+            set(name, ms === undefined ? undefined : `${Math.ceil(ms)}ms`);
+        }
+        set('run_at', runAt instanceof Date ? runAt.toISOString() : runAt);
+        const [data, kind] = typeof body === 'string' ? [body, 'text/plain; charset=utf-8'] :
+            body instanceof Uint8Array ? [body, 'application/octet-stream'] : [JSON.stringify(body), 'application/json'];
+        const text = query.toString();
+        return this.#job('POST', this._path('submit', id) + (text && `?${text}`), { data, kind: contentType ?? kind });
+    }
+
+    /** How the job is; with `waitMs`, when it has ended, or after that time (at most 300 s). */
+    async status(id, { waitMs, signal } = {}) {
+        return this.#job('GET', waiting(this._path('status', id), waitMs), undefined, { waitMs, signal });
+    }
+
+    /** Waits until the job has ended; JobUnfinished after `timeoutMs`. */
+    async wait(id, { timeoutMs, signal } = {}) {
+        const began = performance.now();
+        for (;;) {
+            const leftMs = timeoutMs === undefined ? Infinity : timeoutMs - (performance.now() - began);
+            const job = await this.status(id, { waitMs: Math.max(0, Math.min(JOB_WAIT_S * 1000, leftMs)), signal });
+            if (job.over) {
+                return job;
+            }
+            if (leftMs <= 0) {
+                throw new JobUnfinished(`job ${id} is still ${job.state} after ${timeoutMs} ms`, { document: job.document });
+            }
+        }
+    }
+
+    /** What the job has made, as a Buffer. JobUnfinished if it has not ended; JobFailed if there is no result. */
+    async result(id, { waitMs, signal } = {}) {
+        const reply = await this.#ask('GET', waiting(this._path('result', id), waitMs), undefined, { waitMs, signal });
+        if (reply.status === 200) {
+            return reply.data;
+        }
+        if (reply.status === 422) {
+            const job = new Job(this._judge({ ...reply, status: 200 }, {}));
+            throw Object.assign(new JobFailed(`job ${job.id} is ${job.state}: ${job.error}`, {
+                document: job.document, status: 422 }), { job });
+        }
+        throw refusal(reply, {});
+    }
+
+    /** Ends the job, also one that runs. */
+    async cancel(id) {
+        return this.#job('POST', this._path('cancel', id));
+    }
+
+    #ask(method, path, upload, { waitMs = 0, signal } = {}) {
+        return this._exchange({ method, path, upload, raw: true, signal, patienceMs: PATIENCE_MS + waitMs });
+    }
+
+    async #job(...call) {
+        const reply = await this.#ask(...call);
+        return new Job(this._judge(reply.status === 202 ? { ...reply, status: 200 } : reply, {}));
+    }
+}
+
+/** The server waits for a whole number of seconds, up to 300. */
+function waiting(path, waitMs) {
+    return waitMs > 0 ? `${path}?wait=${Math.max(1, Math.min(300, Math.ceil(waitMs / 1000)))}` : path;
 }
 
 /** The events of a reply, line by line; leaving the loop ends the connection. */
@@ -416,19 +476,24 @@ async function* readLines(request, response, lost) {
 }
 
 /** Reads a reply: all of it; of a permit that is held, what is said at its beginning. */
-function receive(response, request, hold, answer, fail) {
+function receive(response, request, { hold, raw }, answer, fail) {
     const { statusCode: status, headers } = response;
     const whole = !(hold && status === 200);
-    let text = '';
-    response.setEncoding('utf8');
+    const pieces = [];
+    let bytes = 0;
+    const reply = () => {
+        const data = Buffer.concat(pieces);
+        return { status, headers, data, text: data.toString('utf8'), request };
+    };
     response.on('data', (piece) => {
-        text += piece;
-        if (text.length > BODY_MAX) {
+        pieces.push(piece);
+        bytes += piece.length;
+        if (bytes > BODY_MAX && !raw) {
             request.destroy(new Error('the reply is too long'));
-        } else if (!whole && text.endsWith('\n')) {
-            answer({ status, headers, text, request });
+        } else if (!whole && piece.at(-1) === 10) {
+            answer(reply());
         }
     });
     response.on('error', fail); // as when it ends too early
-    response.on('end', () => answer({ status, headers, text, request }));
+    response.on('end', () => answer(reply()));
 }

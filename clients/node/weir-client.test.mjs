@@ -4,11 +4,15 @@
 //     node weir-client.test.mjs API 'the name of a test'...
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import net from 'node:net';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { Gate, Permit, WeirError, WeirNotHeld, WeirRefused, WeirTimeout, WeirUnreachable } from './weir-client.mjs';
+import {
+    Gate, JobFailed, Jobs, JobUnfinished, MemoryGate, Permit, WeirError, WeirNotHeld, WeirRefused, WeirTimeout,
+    WeirUnreachable,
+} from './weir-client.mjs';
 
 const PATIENCE_MS = Number(process.env.WEIR_PATIENCE_MS ?? 60_000); // only there to end a test that hangs
 const [, , api, chosen, ...more] = process.argv;
@@ -174,10 +178,10 @@ test('a permit is given back once, by itself or by its flow', async (gate, key) 
 
 test('a lease that ran out is told by release but not by run', async (_, key) => {
     const gate = new Gate({ api, gate: 'quick' });
-    const permit = await gate.acquire(key);
+    const permit = await gate.acquire(key, { renew: false });
     await until(gate, key, { active: 0 });
     await assert.rejects(gate.release(permit), WeirNotHeld);
-    await gate.run(key, { hold: false }, () => until(gate, key, { active: 0 }));
+    await gate.run(key, { hold: false, renew: false }, () => until(gate, key, { active: 0 }));
 });
 
 test('how it went and what it cost goes back with it', async (gate, key) => {
@@ -326,7 +330,7 @@ test('keys may have any characters', async (gate) => {
 });
 
 test('an address or a token that cannot be is refused', async () => {
-    for (const bad of ['https://localhost', 'localhost:7070', 'nonsense']) {
+    for (const bad of ['ftp://localhost', 'unix:', 'http://', 'not an address']) {
         assert.throws(() => new Gate({ api: bad }), TypeError);
     }
     assert.throws(() => new Gate({ token: 'a\r\nb' }), TypeError);
@@ -478,6 +482,158 @@ test('events that do not exist are refused, and a signal ends those that do', as
     controller.abort(new Error('enough'));
     await assert.rejects(next, /enough/);
     await assert.rejects(gate.events({ signal: controller.signal }), /enough/);
+});
+
+// ---- leases
+
+test('a lease is renewed as long as the permit is held', async (gate, key) => {
+    const permit = await gate.acquire(key, { leaseMs: 500 });
+    await sleep(1500); // three times as long as the lease: time itself is what is tested
+    assert.equal(permit.signal.aborted, false);
+    assert.equal((await gate.counts(key)).active, 1);
+    await gate.release(permit);
+    assert.equal((await gate.counts(key)).ended.lapsed, 0);
+});
+
+test('a permit that is released by its flow is renewed no more, nor after close', async (gate, key) => {
+    const permit = await gate.acquire(key, { flow: 'f', leaseMs: 300 });
+    await gate.release(key, 'f');
+    while (!permit.signal.aborted) { // whose timer keeps no process from ending
+        await sleep(10);
+    }
+    assert.ok(permit.signal.reason instanceof WeirNotHeld);
+    const again = await gate.acquire(key, { flow: 'f', leaseMs: 300 });
+    gate.close();
+    await until(gate, key, { active: 0 });
+    await assert.rejects(gate.release(again), WeirNotHeld);
+});
+
+test('agents of one flow that call each other at a limit end well', async (_, key) => {
+    const gate = new Gate({ api, gate: 'narrow' });
+    const answer = await gate.run(key, { flow: 'f' }, () => gate.run(`${key}-b`, { flow: 'f' },
+        () => gate.run(key, { flow: 'f' }, (permit) => permit.active)));
+    assert.equal(answer, 1);
+    await until(gate, key, { active: 0 });
+});
+
+// ---- jobs
+
+test('a job is handed in, waited for and fetched', async () => {
+    const jobs = new Jobs({ api, queue: 'shout' });
+    const job = await jobs.submit('hello', { priority: 'high', timeoutMs: 20_000 });
+    assert.deepEqual([job.queue, job.document.priority], ['shout', 'high']);
+    const done = await jobs.wait(job.id, { timeoutMs: PATIENCE_MS });
+    assert.deepEqual([done.state, done.over, done.error], ['done', true, undefined]);
+    assert.equal((await jobs.result(job.id)).toString(), 'HELLO');
+    assert.equal((await jobs.status(job.id)).state, 'done');
+    const bytes = await jobs.submit(new Uint8Array([0xff, 0x61]));
+    assert.deepEqual([...await jobs.result(bytes.id, { waitMs: PATIENCE_MS })], [0xff, 0x41]);
+    const document = await jobs.submit({ a: [1] }, { id: 'same-in-node' });
+    assert.equal((await jobs.submit({ a: [1] }, { id: 'same-in-node' })).id, document.id);
+    assert.equal((await jobs.result('same-in-node', { waitMs: PATIENCE_MS })).toString(), '{"A":[1]}');
+    await assert.rejects(jobs.submit('other', { id: 'same-in-node' }), (error) => error.type === 'urn:weir:job-conflict');
+    jobs.close();
+});
+
+test('a job that has no result says why', async () => {
+    const jobs = new Jobs({ api });
+    const failed = await jobs.submit('x', { queue: 'broken' });
+    await assert.rejects(jobs.result(failed.id, { waitMs: PATIENCE_MS }), (error) =>
+        error instanceof JobFailed && error.job.state === 'failed' && /why/.test(error.job.error));
+    const later = await jobs.submit('x', { queue: 'later' });
+    await assert.rejects(jobs.result(later.id), JobUnfinished);
+    await assert.rejects(jobs.wait(later.id, { timeoutMs: 50 }), JobUnfinished);
+    assert.equal((await jobs.cancel(later.id)).state, 'cancelled');
+    await assert.rejects(jobs.result(later.id), JobFailed);
+    await assert.rejects(jobs.status('nobody'), (error) => error.status === 404);
+    await assert.rejects(jobs.wait(later.id, { signal: AbortSignal.abort(new Error('enough')) }), /enough/);
+    jobs.close();
+});
+
+// ---- ways to a server: WEIR_TEST_SOCKET and WEIR_TEST_TLS, with the certificate WEIR_TEST_CA, lead to the same one
+
+test('a server on a unix socket is reached and named by the environment', async (_, key) => {
+    process.env.WEIR_API = `unix:${process.env.WEIR_TEST_SOCKET}`;
+    try {
+        const gate = new Gate();
+        assert.equal(await gate.run(key, async () => (await gate.counts(key)).active), 1);
+        const jobs = new Jobs({ queue: 'shout' });
+        assert.equal((await jobs.result((await jobs.submit('over')).id, { waitMs: PATIENCE_MS })).toString(), 'OVER');
+        gate.close();
+        jobs.close();
+        await assert.rejects(new Gate({ api: 'unix:/not/there' }).counts(key), WeirUnreachable);
+        assert.throws(() => new Gate({ api: 'unix:' }), TypeError);
+    } finally {
+        delete process.env.WEIR_API;
+    }
+});
+
+test('a server behind TLS is reached and a stranger is not trusted', async (_, key) => {
+    const tls = { ca: await readFile(process.env.WEIR_TEST_CA) };
+    const gate = new Gate({ api: process.env.WEIR_TEST_TLS, tls });
+    assert.equal(await gate.run(key, async (permit) => permit.active), 1);
+    const permit = await gate.acquire(key);
+    await gate.release(permit);
+    gate.close();
+    await assert.rejects(new Gate({ api: process.env.WEIR_TEST_TLS }).counts(key), WeirUnreachable);
+});
+
+// ---- gates in memory
+
+test('in memory the fourth flow waits and goes when one has ended', async (_, key) => {
+    const gate = new MemoryGate({ limit: 3 });
+    const insides = await enterMany(3, gate, key);
+    const fourth = enter(gate, key, { flow: 'fourth', tenant: 't' });
+    await until(gate, key, { active: 3, waiting: 1 });
+    const [place] = await gate.line(key);
+    assert.deepEqual([place.position, place.flow, place.tenant], [1, 'fourth', 't']);
+    assert.equal(await gate.run('other', { timeoutMs: 0 }, (permit) => permit.active), 1);
+    await insides[0].leave();
+    await (await fourth).leave();
+    await leaveAll(insides.slice(1));
+    assert.deepEqual(await gate.counts(key), { gate: 'agents', key, reserved: 0, active: 0, waiting: 0, limit: 3 });
+});
+
+test('in memory a caller that waits too long is told and so are events', async (_, key) => {
+    const gate = new MemoryGate({ limit: 1, timeoutMs: 20, limits: { free: null } });
+    const events = await gate.events({ types: ['gate.timeout'] });
+    const permit = await gate.acquire(key, { flow: 'f' });
+    await assert.rejects(gate.acquire(key, { flow: 'late' }), (error) => error instanceof WeirTimeout &&
+        error.agent === key && error.flow === 'late' && error.active === 1 && error.limit === 1 && error.timeoutMs === 20);
+    assert.equal((await events.next()).value.flow, 'late');
+    await events.return();
+    assert.equal(await gate.renew(permit), null);
+    await gate.release(key, 'f');
+    for (const again of [gate.release(key, 'f'), gate.release(permit), gate.renew(permit)]) {
+        await assert.rejects(again, WeirNotHeld);
+    }
+    for (const active of [1, 2, 3, 4, 5]) {
+        assert.equal((await gate.acquire('free')).active, active);
+    }
+});
+
+test('in memory a flow does not wait for itself and has a depth', async (_, key) => {
+    const gate = new MemoryGate({ limit: 1, timeoutMs: 0 });
+    await gate.run(key, { flow: 'f' }, () => gate.run('b', { flow: 'f' }, () => gate.run(key, { flow: 'f' }, async () => {
+        await assert.rejects(gate.acquire(key, { flow: 'g' }), WeirTimeout);
+        const more = await Promise.all([1, 2, 3].map(() => gate.acquire(key, { flow: 'f' })));
+        await assert.rejects(gate.acquire(key, { flow: 'f' }), (error) => error.status === 508);
+        await Promise.all(more.map((permit) => gate.release(permit)));
+    })));
+    assert.equal((await gate.counts(key)).active, 0);
+});
+
+test('in memory a signal leaves the line', async (_, key) => {
+    const gate = new MemoryGate({ limit: 1 });
+    const first = await gate.acquire(key);
+    const controller = new AbortController();
+    const left = gate.acquire(key, { signal: controller.signal });
+    const stays = gate.acquire(key);
+    controller.abort(new Error('enough'));
+    await assert.rejects(left, /enough/);
+    await gate.release(first);
+    await gate.release(await stays);
+    assert.equal((await gate.counts(key)).active, 0);
 });
 
 // ---- all that were named, one after the other

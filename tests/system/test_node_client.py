@@ -2,13 +2,17 @@
 runs them, and here stands how each went."""
 import asyncio
 import json
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
 from raw import run
+from secure import Town
 from test_python_client import CONFIG, Server
+from test_python_jobs import QUEUES, tls_before
 from weir import PATIENCE, weir
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / 'clients' / 'node' / 'weir-client.test.mjs'
@@ -16,10 +20,11 @@ WITH_TOKENS = 'a token speaks for its tenant'
 NAMES = [name for name in re.findall(r"^test\('([^']+)'", SCRIPT.read_text(), flags=re.M) if name != WITH_TOKENS]
 
 
-def in_node(api, *names):
+def in_node(api, *names, **environment):
     """How each test went: None, or what was wrong. The process has to end by itself, and well."""
     done = subprocess.run(['node', SCRIPT, api, *names], text=True, check=False, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=PATIENCE * (2 + len(names)))
+                          stderr=subprocess.STDOUT, timeout=PATIENCE * (2 + len(names)),
+                          env={**os.environ, **environment})
     results = {}
     for line in done.stdout.splitlines():
         if line.startswith('{'):
@@ -31,10 +36,16 @@ def in_node(api, *names):
 
 
 @pytest.fixture(scope='module')
-def results():
-    server = Server(CONFIG)
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('node')
+    town = Town(folder)
+    server = Server(CONFIG.replace('127.0.0.1:0', f'[127.0.0.1:0, "unix:{folder}/s"]') + QUEUES)
+    tls = tls_before(server.gateway.api_port, town.context('localhost'))
     try:
-        yield in_node(server.api, *NAMES)
+        port = server.do(tls.__aenter__())
+        yield in_node(server.api, *NAMES, WEIR_TEST_SOCKET=f'{folder}/s', WEIR_TEST_CA=str(town.authority.path),
+                      WEIR_TEST_TLS=f'https://localhost:{port}')
+        server.do(tls.__aexit__(None, None, None))
     finally:
         server.stop()
 
@@ -51,12 +62,12 @@ def test_the_process_has_run_all_and_ended_by_itself(results):
 
 # What a program may write, and what it may not, which the compiler has to find.
 TYPED = '''
-import { Gate, Permit, WeirError, WeirNotHeld, WeirRefused, WeirTimeout, WeirUnreachable } from 'weir-client';
-import type { Counts, GateOptions, Outcome, Result, Waiting, WeirEvent, Wish } from 'weir-client';
+import { Gate, Job, JobFailed, Jobs, MemoryGate, Permit, WeirError, WeirNotHeld, WeirRefused, WeirTimeout, WeirUnreachable } from 'weir-client';
+import type { Counts, GateOptions, JobState, Outcome, Result, Waiting, WeirEvent, Wish } from 'weir-client';
 const options: GateOptions = { api: 'http://127.0.0.1:7070', gate: 'agents', token: 'a-token' };
 const gate = new Gate(options);
 const { signal } = new AbortController();
-const wish: Wish = { flow: 'f', tenant: 't', priority: 'high', cost: 1, timeoutMs: 0, leaseMs: 5, hold: true, signal };
+const wish: Wish = { flow: 'f', tenant: 't', priority: 'high', cost: 1, timeoutMs: 0, leaseMs: 5, hold: true, renew: false, signal };
 export async function all(): Promise<number> {
     const length: number = await gate.run('k', wish, (permit: Permit) => permit.flow.length);
     const permit: Permit = await gate.acquire('k', { flow: 'f' });
@@ -74,6 +85,13 @@ export async function all(): Promise<number> {
     gate.close();
     return length + (lease ?? 0) + counts.active + line[0].position + permit.waitedMs;
 }
+export async function price(jobs: Jobs): Promise<string> {
+    const job: Job = await jobs.submit({ sku: 7 }, { queue: 'pricing', priority: 'high', delayMs: 5 });
+    const state: JobState = (await jobs.wait(job.id, { timeoutMs: 1000 })).state;
+    return state === 'done' ? (await jobs.result(job.id)).toString() : (await jobs.cancel(job.id)).error ?? '';
+}
+export const either: Gate | MemoryGate = new MemoryGate({ limit: 1, limits: { free: null } });
+export const why = (error: JobFailed): string | undefined => error.job.error;
 export function agentOf(error: unknown): string | undefined {
     const known = [WeirRefused, WeirTimeout, WeirNotHeld, WeirUnreachable].some((kind) => error instanceof kind);
     return known && error instanceof WeirError ? `${error.agent} ${error.flow} ${error.active} ${error.timeoutMs}` : undefined;
@@ -89,7 +107,9 @@ const text: Promise<string> = gate.run('k', () => 5);
 '''
 MEMBERS = '''
 import * as client from 'weir-client';
-const of = (kind) => Object.getOwnPropertyNames(kind.prototype).filter((name) => name !== 'constructor' && !name.startsWith('_'));
+const own = (prototype) => Object.getOwnPropertyNames(prototype).filter((name) => name !== 'constructor' && !name.startsWith('_'));
+const parent = (kind) => Object.getPrototypeOf(kind.prototype);
+const of = (kind) => [...own(kind.prototype), ...(parent(kind).constructor.name === 'Client' ? own(parent(kind)) : [])];
 console.log(JSON.stringify(Object.fromEntries(Object.entries(client).map(([name, kind]) => [name, of(kind)]))));
 '''
 
@@ -126,3 +146,17 @@ api_tokens:
         async with weir(config) as gateway:
             assert await asyncio.to_thread(in_node, gateway.api, WITH_TOKENS) == {WITH_TOKENS: None}
     test()
+
+
+def test_the_package_is_installed_by_npm(tmp_path):
+    (tmp_path / 'package.json').write_text('{ "name": "user", "version": "1.0.0", "type": "module" }')
+    source = tmp_path / 'source'
+    shutil.copytree(SCRIPT.parent, source)
+    for command in (['npm', 'install', '--offline', '--no-audit', '--no-fund', '--install-links', source],
+                    ['node', '-e', "import('weir-client').then((client) => console.log(typeof client.Gate))"]):
+        done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False, timeout=PATIENCE, env={**os.environ, 'HOME': str(tmp_path)})
+        assert done.returncode == 0, done.stdout
+    assert done.stdout == 'function\n'
+    installed = {path.name for path in (tmp_path / 'node_modules/weir-client').iterdir()}
+    assert installed == {'package.json', 'weir-client.mjs', 'memory-gate.mjs', 'internal.mjs', 'weir-client.d.ts'}
