@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Eight digits at once: each half-byte goes into a byte of its own, and becomes a digit there. */
 static inline void weir_hex_write_32(char to[8], uint32_t number)
@@ -14,9 +15,10 @@ static inline void weir_hex_write_32(char to[8], uint32_t number)
     halves = (halves | halves << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
     uint64_t letters = (halves + UINT64_C(0x0606060606060606)) >> 4 & UINT64_C(0x0101010101010101);
     uint64_t digits = halves + UINT64_C(0x3030303030303030) + letters * ('a' - '0' - 10);
-    for (int i = 0; i < 8; i++) {
-        to[i] = (char)(digits >> (56 - 8 * i));
-    }
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    digits = __builtin_bswap64(digits); /* the first digit stands in the highest byte */
+#endif
+    memcpy(to, &digits, sizeof digits);
 }
 
 static inline void weir_hex_write_64(char to[16], uint64_t number)

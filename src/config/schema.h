@@ -20,7 +20,6 @@ weir_field_read weir_read_api;
 weir_field_read weir_read_protocol;
 weir_field_read weir_read_trusted;
 weir_field_print weir_print_network; /* struct weir_config_network */
-weir_field_print weir_print_address; /* struct weir_config_address */
 
 /* schema_upstream.c; what an upstream does not name depends on which routes lead to it, so it is
  * completed once all have been read. */

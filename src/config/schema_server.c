@@ -39,8 +39,8 @@ static void read_address(struct weir_reader *reader, const struct weir_yaml *val
     }
 }
 
-void weir_print_address(struct weir_printer *printer, const struct weir_field *field,
-                        const void *target)
+static void print_address(struct weir_printer *printer, const struct weir_field *field,
+                          const void *target)
 {
     FILE *out = weir_print_entry(printer, field->name);
     fputc('"', out);
@@ -105,7 +105,7 @@ static void print_paths(struct weir_printer *printer, const struct weir_field *f
 static const struct weir_field listener_fields[] = {
     {.name = "address",
      .read = read_address,
-     .print = weir_print_address,
+     .print = print_address,
      .offset = offsetof(struct weir_config_listener, address),
      .required = true},
     WEIR_FIELD_WORD("half_close", struct weir_config_listener, half_close, half_close_words, 0),
@@ -279,7 +279,7 @@ static const struct weir_field dns_fields[] = {
     {.name = "servers",
      .read = read_dns_servers,
      .print = weir_print_items,
-     .items = WEIR_ITEMS(struct weir_config_dns, servers, server_count, weir_print_address,
+     .items = WEIR_ITEMS(struct weir_config_dns, servers, server_count, print_address,
                          .in_brackets = true),
      .required = true},
 };
