@@ -103,6 +103,12 @@ static void finish_sessions(struct weir_reader *reader, const struct weir_yaml *
                                  "stream has no body; expected other parts");
             return;
         }
+        if (kind == WEIR_CONFIG_SOURCE_UPSTREAM && route->upstream_count > 1) {
+            weir_reader_complain(reader, key,
+                                 "has {upstream}, but the route has several; expected one, because "
+                                 "the key is known before the lane");
+            return;
+        }
     }
 }
 

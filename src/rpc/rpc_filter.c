@@ -186,12 +186,12 @@ bool weir_rpc_body(struct weir_exchange *exchange, void *state, struct weir_slic
 /* The text that the body names for the key. False if it is longer than a key may be. */
 static bool name_part(const struct weir_rpc_exchange *rpc, struct weir_slice *part)
 {
-    *part = rpc->key_gap == WEIR_KEY_NO_GAP ? (struct weir_slice){"", 0}
-                                            : weir_json_value_text(&rpc->named);
+    bool named = rpc->key_gap != WEIR_KEY_NO_GAP && rpc->is_read;
+    *part = named ? weir_json_value_text(&rpc->named) : (struct weir_slice){"", 0};
     if (rpc->key_gap != WEIR_KEY_NO_GAP && part->bytes == 0) {
         *part = rpc->settings->route->default_key;
     }
-    return !rpc->named.too_long && rpc->key_bytes + part->bytes <= WEIR_NAME_BYTES_MAX;
+    return !(named && rpc->named.too_long) && rpc->key_bytes + part->bytes <= WEIR_NAME_BYTES_MAX;
 }
 
 /* Puts the key together in `key`. Its length; 0 if it is empty or too long. */

@@ -237,7 +237,7 @@ TEST(json_rpc_and_sessions_stand_only_where_they_mean_something)
 {
     expect_errors(
         "listen: 127.0.0.1:1\n"
-        "upstreams: { u: { url: http://u } }\n"
+        "upstreams: { u: { url: http://u }, v: { url: http://v } }\n"
         "gates: { g: {} }\n"
         "routes:\n"
         "  - { match: /a, upstream: u, llm: openai, json_rpc: true, sessions: {} }\n"
@@ -250,7 +250,8 @@ TEST(json_rpc_and_sessions_stand_only_where_they_mean_something)
         "  - { match: /i, upstream: u, sessions: { gate: g, key: json:a } }\n"
         "  - { match: /j, upstream: u, sessions: { gate: h } }\n"
         "  - { match: /k, upstream: u, sessions: true }\n"
-        "  - { match: /l, upstream: u, llm: openai, json_rpc: false }\n",
+        "  - { match: /l, upstream: u, llm: openai, json_rpc: false }\n"
+        "  - { match: /m, upstream: [u, v], sessions: { gate: g, key: '{upstream}' } }\n",
         "weir.yaml:5:54: routes[0].json_rpc stands beside llm, but no API of an LLM has it; "
         "expected a route of its own for it, without llm\n"
         "weir.yaml:5:70: routes[0].sessions stands beside llm, but no API of an LLM has it; "
@@ -272,7 +273,9 @@ TEST(json_rpc_and_sessions_stand_only_where_they_mean_something)
         "weir.yaml:13:49: routes[8].sessions.gate is \"h\"; expected the name of a gate that "
         "stands under gates\n"
         "weir.yaml:14:41: routes[9].sessions is \"true\"; expected a mapping with the fields gate "
-        "or key\n");
+        "or key\n"
+        "weir.yaml:16:62: routes[11].sessions.key has {upstream}, but the route has several; "
+        "expected one, because the key is known before the lane\n");
 }
 
 TEST(a_permit_of_a_flow_needs_a_flow_and_a_gate)
