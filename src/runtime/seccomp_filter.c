@@ -319,11 +319,11 @@ static int allow_in_part(scmp_filter_ctx context)
                                   SCMP_A0(SCMP_CMP_MASKED_EQ, NAMESPACES, 0));
     for (size_t i = 0; i < sizeof families / sizeof *families && result == 0; i++) {
         result = seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
-                                  SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
+                                  SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i], 0));
     }
     if (result == 0) {
         result = seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(personality), 1,
-                                  SCMP_A0(SCMP_CMP_EQ, 0));
+                                  SCMP_A0(SCMP_CMP_EQ, 0, 0));
     }
     if (result == 0) {
         result = seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);

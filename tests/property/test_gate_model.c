@@ -541,7 +541,9 @@ static void the_interesting_cases_were_all_met(void **state)
         expect_met(weir_event_kind_name(i), c->kinds[i]);
     }
     for (uint32_t i = 0; i < WEIR_BINDING_COUNT; i++) {
-        expect_met("one of the bindings", c->bindings[i]);
+        if (i != WEIR_BINDING_GATE_PAUSED) { /* by hand, which no call here does: unit/override */
+            expect_met("one of the bindings", c->bindings[i]);
+        }
     }
     expect_met("admitted at once", c->at_once);
     expect_met("a cancelled permit", c->cancelled_permits);
