@@ -85,7 +85,9 @@ struct weir_config_url {
 
 struct weir_config_header {
     struct weir_slice name;
-    struct weir_slice value; /* a secret: never shown */
+    struct weir_slice value;  /* a secret: never shown */
+    struct weir_slice file;   /* instead: whose first line is the value; empty: none */
+    struct weir_slice prefix; /* before it */
 };
 
 /* What a model is called there, where callers name it otherwise. */

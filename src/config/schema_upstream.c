@@ -144,6 +144,22 @@ static bool belongs_to_connection(struct weir_slice name)
     return false;
 }
 
+/* Blanks at its end are wanted: "Bearer ". */
+static void read_header_prefix(struct weir_reader *reader, const struct weir_yaml *value,
+                               const struct weir_field *field, void *target)
+{
+    weir_read_text(reader, value, field, target);
+    const struct weir_slice *prefix = target;
+    bool good = prefix->bytes <= PREFIX_BYTES_MAX;
+    for (size_t i = 0; good && i < prefix->bytes; i++) {
+        good = prefix->data[i] >= ' ' && prefix->data[i] <= '~';
+    }
+    if (!good) {
+        weir_reader_complain(reader, value, "expected at most %d printable ASCII characters",
+                             PREFIX_BYTES_MAX);
+    }
+}
+
 static void check_header_name(struct weir_reader *reader, const struct weir_yaml *value)
 {
     struct weir_slice name = value->key->text;
@@ -165,12 +181,35 @@ static void check_header_name(struct weir_reader *reader, const struct weir_yaml
     }
 }
 
+static const struct weir_field header_file_fields[] = {
+    WEIR_FIELD_TEXT("file", struct weir_config_header, file),
+    WEIR_FIELD_OWN("prefix", struct weir_config_header, prefix, read_header_prefix,
+                   weir_print_secret),
+};
+
+static WEIR_SECTION(section_header_file, "upstreams.NAME.headers.NAME", header_file_fields);
+
+static void read_header_file(struct weir_reader *reader, const struct weir_yaml *value,
+                             struct weir_config_header *header)
+{
+    weir_read_section(reader, value, &section_header_file, header);
+    if (weir_yaml_get(value, "file") == NULL) {
+        weir_reader_complain(reader, value,
+                             "has no file; expected a value, or {file: PATH} whose first line is "
+                             "the value");
+    }
+}
+
 static void read_header(struct weir_reader *reader, const struct weir_yaml *value,
                         struct weir_config_header *header)
 {
     check_header_name(reader, value);
     header->name = value->key->text;
     reader->no_memory = !weir_arena_keep(reader->arena, &header->name) || reader->no_memory;
+    if (value->kind == WEIR_YAML_MAPPING) {
+        read_header_file(reader, value, header);
+        return;
+    }
     struct weir_slice text = weir_reader_text(reader, value, "the value of a header");
     if (text.bytes > 0 && !weir_scalar_header_value(text)) {
         weir_reader_complain(reader, value,
@@ -199,8 +238,15 @@ static void print_header(struct weir_printer *printer, const struct weir_field *
                          const void *target)
 {
     (void)field;
-    fputs(WEIR_PRINT_MASK,
-          weir_print_label(printer, ((const struct weir_config_header *)target)->name));
+    const struct weir_config_header *header = target;
+    FILE *out = weir_print_label(printer, header->name);
+    if (header->file.bytes == 0) {
+        fputs(WEIR_PRINT_MASK, out);
+        return;
+    }
+    fputs("{file: ", out);
+    weir_print_quoted(out, header->file);
+    fputs(header->prefix.bytes > 0 ? ", prefix: " WEIR_PRINT_MASK "}" : "}", out);
 }
 
 /* ---- models ---- */
@@ -313,8 +359,12 @@ static const struct weir_field upstream_fields[] = {
      .offset = offsetof(struct weir_config_upstream, tls),
      .section = &section_tls},
     WEIR_FIELD_OWN("prefix", struct weir_config_upstream, prefix, read_prefix, weir_print_text),
-    WEIR_FIELD_ITEMS("headers", read_headers, struct weir_config_upstream, headers, header_count,
-                     print_header, .named = true),
+    {.name = "headers",
+     .read = read_headers,
+     .print = weir_print_items,
+     .items = WEIR_ITEMS(struct weir_config_upstream, headers, header_count, print_header,
+                         .named = true),
+     .section = &section_header_file},
     WEIR_FIELD_INNER("timeouts", section_timeouts),
     WEIR_FIELD_COUNT("keepalive", struct weir_config_upstream, keepalive, 0, KEEPALIVE_MAX),
     WEIR_FIELD_SECTION("health", struct weir_config_upstream, health, weir_section_health),

@@ -363,27 +363,38 @@ static void set_prefix(struct weir_exchange *exchange, struct weir_slice prefix)
     exchange->request.prefix_bytes = (uint32_t)prefix.bytes;
 }
 
+/* Makes room for the end of the head, and cuts off that of an attempt before. */
+static bool reserve_end(struct weir_exchange *exchange, const struct weir_forward_end *end)
+{
+    struct weir_buffer *request = &exchange->request.head;
+    size_t wanted =
+        exchange->request.open_bytes + end->upstream->prefix.bytes + weir_forward_end_bytes(end);
+    request->end = request->begin + exchange->request.open_bytes;
+    return wanted <= WEIR_BUFFER_LARGE &&
+           weir_buffer_reserve(&exchange->worker->buffers, request, (uint32_t)wanted);
+}
+
 /* Ends the request's head as this server is to see it. False if it does not fit. */
 static bool finish_head(struct weir_exchange *exchange, const struct weir_origin *origin)
 {
     struct weir_buffer *request = &exchange->request.head;
     const struct weir_body *body = &exchange->request.body;
     struct weir_forward_end end = {.upstream = origin->upstream->config,
+                                   .secrets = origin->upstream->secrets,
                                    .authority = origin->authority,
                                    .framing = body->framing,
                                    .content_length = body->bytes + body->left_bytes};
     struct weir_slice prefix = end.upstream->prefix;
-    size_t wanted = exchange->request.open_bytes + prefix.bytes + weir_forward_end_bytes(&end);
-    request->end = request->begin + exchange->request.open_bytes;
-    if (wanted > WEIR_BUFFER_LARGE ||
-        !weir_buffer_reserve(&exchange->worker->buffers, request, (uint32_t)wanted)) {
+    if (!reserve_end(exchange, &end)) {
         return false;
     }
     if (prefix.bytes > 0 || exchange->request.prefix_bytes > 0) {
         set_prefix(exchange, prefix);
         request->end = request->begin + exchange->request.open_bytes;
     }
-    return weir_forward_end(&end, request);
+    return weir_forward_end(&end, request) ||
+           /* A secret has become longer in this moment, and will not do so twice. */
+           (end.secrets != NULL && reserve_end(exchange, &end) && weir_forward_end(&end, request));
 }
 
 static void begin_sending(struct weir_exchange *exchange, struct weir_backend *backend)

@@ -8,6 +8,7 @@
 #include "base/slice.h"
 #include "config/scalars.h"
 #include "tenants/api_key.h"
+#include "upstream/secret.h"
 #include "wire/field_name.h"
 #include "wire/head_writer.h"
 
@@ -367,14 +368,29 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     return take(buffer, &writer);
 }
 
+static bool is_from_file(const struct weir_forward_end *end, uint32_t header)
+{
+    return end->secrets != NULL && end->secrets[header] != NULL;
+}
+
+/* A field whose value is in a file, or was when the file could last be read. */
+static void write_secret(struct weir_head_writer *writer, struct weir_slice name,
+                         struct weir_secret *secret)
+{
+    char value[WEIR_SECRET_BYTES_MAX];
+    size_t bytes = weir_secret_copy(secret, value);
+    weir_head_field(writer, name, (struct weir_slice){value, bytes});
+}
+
 size_t weir_forward_end_bytes(const struct weir_forward_end *end)
 {
     const struct weir_config_upstream *upstream = end->upstream;
     size_t bytes = sizeof "host: \r\ncontent-length: 18446744073709551615\r\n\r\n";
     bytes += end->authority.bytes;
     for (uint32_t i = 0; i < upstream->header_count; i++) {
-        bytes +=
-            upstream->headers[i].name.bytes + upstream->headers[i].value.bytes + sizeof ": \r\n";
+        bytes += upstream->headers[i].name.bytes + sizeof ": \r\n";
+        bytes += is_from_file(end, i) ? weir_secret_bytes(end->secrets[i])
+                                      : upstream->headers[i].value.bytes;
     }
     return bytes;
 }
@@ -400,7 +416,11 @@ bool weir_forward_end(const struct weir_forward_end *end, struct weir_buffer *bu
         copy(&writer, "\r\n");
     }
     for (uint32_t i = 0; i < upstream->header_count; i++) {
-        weir_head_field(&writer, upstream->headers[i].name, upstream->headers[i].value);
+        if (is_from_file(end, i)) {
+            write_secret(&writer, upstream->headers[i].name, end->secrets[i]);
+        } else {
+            weir_head_field(&writer, upstream->headers[i].name, upstream->headers[i].value);
+        }
     }
     return weir_head_end(&writer) && take(buffer, &writer);
 }

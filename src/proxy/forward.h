@@ -38,12 +38,14 @@ WEIR_MUST_CHECK bool weir_forward_request(const struct weir_forward_request *req
 /* What the head is ended with: what the upstream asks for, and how the body is framed. */
 struct weir_forward_end {
     const struct weir_config_upstream *upstream;
+    struct weir_secret *const *secrets; /* by header of the upstream; null: none is from a file */
     struct weir_slice authority;
     enum weir_http1_framing framing;
     uint64_t content_length; /* LENGTH */
 };
 
-/* Adds the end, which takes so many bytes at most. */
+/* Adds the end, which takes so many bytes at most. It fails if there is less room, or if a secret
+ * has become longer meanwhile; then nothing has been added. */
 size_t weir_forward_end_bytes(const struct weir_forward_end *end);
 WEIR_MUST_CHECK bool weir_forward_end(const struct weir_forward_end *end,
                                       struct weir_buffer *buffer);

@@ -155,7 +155,7 @@ static void mark_data(const struct weir_config *config, struct weir_slice data)
 int weir_server_adopt_first(struct weir_server *server, struct weir_config *config)
 {
     const char *error;
-    server->snapshot = weir_config_snapshot_create(config, server->gates, &error);
+    server->snapshot = weir_config_snapshot_create(config, server->gates, NULL, &error);
     if (server->snapshot == NULL) {
         return weir_server_complain("config", error);
     }
@@ -300,7 +300,7 @@ static void reload_config(struct weir_server *server, struct weir_reload_outcome
     const char *why = NULL;
     const char *fixed = weir_config_snapshot_needs_restart(server->first->config, config);
     struct weir_config_snapshot *snapshot =
-        weir_config_snapshot_create(config, server->gates, &why);
+        weir_config_snapshot_create(config, server->gates, server->snapshot->secrets, &why);
     struct weir_event_file *events;
     if (snapshot == NULL) {
         snprintf(outcome->error, sizeof outcome->error, "%s", why);

@@ -21,6 +21,7 @@
 #include "rpc/rpc_worker.h"
 #include "server/snapshot_build.h"
 #include "tenants/usage_file.h"
+#include "upstream/secret.h"
 #include "upstream/upstream_connection.h"
 
 #include <assert.h>
@@ -422,6 +423,7 @@ static void obey_signals(struct weir_server *server, const sigset_t *signals)
             weir_server_reload(server);
         } else if (which < 0) {
             weir_key_feed_refresh(&server->keys);
+            weir_secrets_refresh(server->snapshot->secrets);
         }
     }
     weir_reload_end(&server->reload);

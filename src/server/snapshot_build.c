@@ -17,6 +17,7 @@
 #include "server/settings.h"
 #include "tenants/prices.h"
 #include "tenants/token.h"
+#include "upstream/secret.h"
 #include "upstream/trust.h"
 #include "upstream/upstream.h"
 
@@ -72,6 +73,7 @@ static struct weir_filter_list *make_filters(const struct weir_config *config,
 static void destroy_snapshot(struct weir_config_snapshot *snapshot)
 {
     weir_trust_destroy(snapshot->trust);
+    weir_secrets_destroy(snapshot->secrets);
     weir_config_destroy(snapshot->config);
     weir_tokens_destroy(snapshot->tokens);
     weir_prices_destroy(snapshot->prices);
@@ -86,6 +88,7 @@ static void destroy_snapshot(struct weir_config_snapshot *snapshot)
 
 struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *config,
                                                          struct weir_gates *gates,
+                                                         struct weir_secrets *before,
                                                          const char **error)
 {
     struct weir_config_snapshot *snapshot = calloc(1, sizeof *snapshot);
@@ -98,7 +101,8 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     struct weir_tokens *tokens = weir_tokens_load(config, error);
     struct weir_trust *trust = tokens == NULL ? NULL : weir_trust_load(config, error);
     struct weir_prices *prices = NULL;
-    if (trust == NULL) {
+    struct weir_secrets *secrets = trust == NULL ? NULL : weir_secrets_load(config, before, error);
+    if (secrets == NULL) {
         goto failed;
     }
     if (config->prices.bytes > 0) {
@@ -136,12 +140,14 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     snapshot->tokens = tokens;
     snapshot->prices = prices;
     snapshot->trust = trust;
+    snapshot->secrets = secrets;
     snapshot->destroy = destroy_snapshot;
     atomic_init(&snapshot->users, 1);
     return snapshot;
 
 failed:
     weir_prices_destroy(prices);
+    weir_secrets_destroy(secrets);
     weir_trust_destroy(trust);
     weir_tokens_destroy(tokens);
     free(filters);

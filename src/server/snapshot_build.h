@@ -10,6 +10,7 @@
  * sentence that says why. */
 struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *config,
                                                          struct weir_gates *gates,
+                                                         struct weir_secrets *before,
                                                          const char **error);
 
 /* Gives the gates their settings. `before` is the snapshot that was in force, or null. Called in

@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "upstream/dns_preload.h"
 #include "upstream/endpoint.h"
+#include "upstream/secret.h"
 #include "upstream/trust.h"
 #include "upstream/upstream_connection.h"
 #include "worker/address.h"
@@ -117,6 +118,7 @@ const char *weir_upstreams_open(struct weir_worker_config *worker_config)
         struct weir_upstream *upstream = &worker_config->upstreams[i];
         upstream->worker_config = worker_config;
         upstream->config = &config->upstreams[i];
+        upstream->secrets = weir_secrets_of(worker_config->snapshot->secrets, i);
         upstream->tally = weir_tally_take(&worker->tallies, worker->allocator, WEIR_TALLY_UPSTREAM,
                                           upstream->config->name);
         upstream->origins = weir_allocate_zeroed(worker->allocator, upstream->config->url_count *

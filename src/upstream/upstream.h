@@ -19,8 +19,9 @@ struct weir_upstream {
     struct weir_worker_config *worker_config; /* null: of a client of our own */
     struct weir_origin *origins;              /* one for each url */
     struct weir_tally *tally;
-    uint32_t next; /* where choosing among equals begins */
-    bool closed;   /* no connection stays idle any more */
+    struct weir_secret *const *secrets; /* by header of the config; null: none is from a file */
+    uint32_t next;                      /* where choosing among equals begins */
+    bool closed;                        /* no connection stays idle any more */
 };
 
 /* How many addresses of a server are used. */

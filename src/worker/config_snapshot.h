@@ -16,6 +16,7 @@ struct weir_filter_list;
 struct weir_prices;
 struct weir_tokens;
 struct weir_trust;
+struct weir_secrets;
 struct weir_upstream;
 
 struct weir_config_snapshot {
@@ -28,8 +29,9 @@ struct weir_config_snapshot {
     void *filter_settings; /* what the filters have made of the config: that of LLMs, */
     void *rpc_settings;    /* and that of JSON bodies */
     struct weir_tokens *tokens;
-    struct weir_prices *prices; /* null: the config names none */
-    struct weir_trust *trust;   /* for TLS */
+    struct weir_prices *prices;   /* null: the config names none */
+    struct weir_trust *trust;     /* for TLS */
+    struct weir_secrets *secrets; /* values of headers that come from files */
     atomic_uint users;
     void (*destroy)(struct weir_config_snapshot *snapshot); /* with the last reference */
 };

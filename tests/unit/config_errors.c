@@ -381,7 +381,10 @@ TEST(the_values_of_headers_are_never_shown)
         "weir.yaml:2:84: upstreams.a.headers.C has a ${...} without a name; expected ${NAME} or "
         "${NAME:-default}, with a name of letters, digits and _; write $${ for a ${ that is meant "
         "as it stands\n"
-        "weir.yaml:2:99: upstreams.a.headers.D is a mapping; expected the value of a header\n"
+        "weir.yaml:2:99: upstreams.a.headers.D has no file; expected a value, or {file: PATH} "
+        "whose "
+        "first line is the value\n"
+        "weir.yaml:2:101: upstreams.a.headers.D.secret is no field; expected file or prefix\n"
         "weir.yaml:2:117: upstreams.a.headers.E has a control character, or a space at its end, "
         "once its variables are filled in; expected the value of a header\n"
         "weir.yaml:2:132: upstreams.a.headers.F is empty; expected the value of a header\n");

@@ -39,7 +39,7 @@ static inline void set_header(uint32_t upstream, const char *name, const char *v
 {
     assert_true(upstreams[upstream].header_count < COUNT_OF(headers[0]));
     headers[upstream][upstreams[upstream].header_count++] =
-        (struct weir_config_header){weir_slice_of(name), weir_slice_of(value)};
+        (struct weir_config_header){.name = weir_slice_of(name), .value = weir_slice_of(value)};
 }
 
 /* ---- what comes out ---- */
