@@ -48,7 +48,7 @@ static const char *state_of_key(const json_t *key)
 static bool print_gates(const json_t *document, FILE *out)
 {
     static const struct weir_column columns[] = {
-        {"GATE", false},   {"KEYS", true},     {"ACTIVE", true}, {"LIMIT", true},
+        {"GATE", false},   {"KEYS", true},     {"ACTIVE", true}, {"LIMIT/KEY", true},
         {"WAITING", true}, {"RESERVED", true}, {"STATE", false}, {0}};
     struct weir_table table;
     size_t index;
@@ -72,7 +72,7 @@ static bool print_gates(const json_t *document, FILE *out)
 static const struct weir_column key_columns[] = {{"GATE", false},     {"KEY", false},
                                                  {"ACTIVE", true},    {"LIMIT", true},
                                                  {"WAITING", true},   {"ENTERED", true},
-                                                 {"LEFT", true},      {"TIMEOUT", true},
+                                                 {"DONE", true},      {"TIMEOUT", true},
                                                  {"CANCELLED", true}, {"REFUSED", true},
                                                  {"DISPLACED", true}, {"LAPSED", true},
                                                  {"STATE", false},    {0}};

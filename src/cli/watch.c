@@ -14,10 +14,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* Lines that are too long for the terminal are cut rather than wrapped: the next drawing begins as
- * many lines above as were written. */
-#define TERMINAL_BEGIN "\033[?25l\033[?7l"
-#define TERMINAL_END   "\033[?25h\033[?7h"
+#define TERMINAL_BEGIN "\033[?25l" /* the cursor is hidden */
+#define TERMINAL_END   "\033[?25h"
 
 struct watch {
     int stop_fd;
@@ -25,28 +23,48 @@ struct watch {
     unsigned lines; /* lines of the last drawing */
 };
 
-static unsigned terminal_lines(void)
+struct terminal_size {
+    unsigned lines;
+    unsigned columns;
+};
+
+static struct terminal_size measure_terminal(void)
 {
     struct winsize size;
-    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
-    return known ? size.ws_row : 24;
+    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+    return (struct terminal_size){.lines = known && size.ws_row > 1 ? size.ws_row : 24,
+                                  .columns = known && size.ws_col > 1 ? size.ws_col : 80};
 }
 
-/* Goes back to where the last drawing began, and writes as much of the text as fits. */
+/* How many bytes of the line fit, each character taken as one column; continuation bytes of UTF-8
+ * take none. */
+static size_t fitting_bytes(const char *line, size_t bytes, unsigned columns)
+{
+    unsigned used = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        used += ((unsigned char)line[i] & 0xc0) != 0x80;
+        if (used > columns) {
+            return i;
+        }
+    }
+    return bytes;
+}
+
+/* Goes back to where the last drawing began, and writes as much of the text as fits. Lines that are
+ * too long are cut rather than wrapped: the next drawing begins as many lines above as were
+ * written. */
 static void show_in_place(struct watch *watch, const char *text)
 {
-    unsigned room = terminal_lines() - 1, lines = 0;
-    const char *end = text;
-    while (*end != '\0' && lines < room) {
-        const char *newline = strchr(end, '\n');
-        end = newline == NULL ? end + strlen(end) : newline + 1;
-        lines++;
-    }
+    struct terminal_size size = measure_terminal();
     if (watch->lines > 0) {
         printf("\033[%uA", watch->lines);
     }
-    printf("\r\033[J%.*s", (int)(end - text), text);
-    watch->lines = lines;
+    fputs("\r\033[J", stdout);
+    for (watch->lines = 0; *text != '\0' && watch->lines < size.lines - 1; watch->lines++) {
+        size_t bytes = strcspn(text, "\n");
+        printf("%.*s\n", (int)fitting_bytes(text, bytes, size.columns), text);
+        text += bytes + (text[bytes] == '\n');
+    }
 }
 
 /* True when the program must end. */

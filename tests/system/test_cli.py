@@ -8,6 +8,7 @@ import pty
 import re
 import signal
 import socket
+import struct
 import tempfile
 import termios
 
@@ -241,7 +242,7 @@ async def test_replies_are_read_however_they_are_framed_and_cut():
         port = server.sockets[0].getsockname()[1]
         rows = (await Cli(f'127.0.0.1:{port}').good('gates')).rows
         assert rows == [{'GATE': 'g', 'KEYS': '1', 'ACTIVE': '2', 'WAITING': '3', 'RESERVED': '4',
-                         'LIMIT': '5', 'STATE': 'open'}]
+                         'LIMIT/KEY': '5', 'STATE': 'open'}]
         server.close()
 
 
@@ -269,9 +270,9 @@ async def test_gates_are_a_table_with_aligned_columns(cli, gateway):
     await cli.acquire('agents', 'b')
     await cli.acquire('agents', 'b')
     said = await cli.good('gates')
-    assert said.rows[0] == {'GATE': 'agents', 'KEYS': '1', 'ACTIVE': '2', 'LIMIT': '3', 'WAITING': '0',
+    assert said.rows[0] == {'GATE': 'agents', 'KEYS': '1', 'ACTIVE': '2', 'LIMIT/KEY': '3', 'WAITING': '0',
                             'RESERVED': '2', 'STATE': 'open'}
-    assert [row['LIMIT'] for row in said.rows] == ['3', '1', '-']
+    assert [row['LIMIT/KEY'] for row in said.rows] == ['3', '1', '-']
     lines = said.out.splitlines()
     assert all(line.startswith(name + ' ') for line, name in zip(lines, ('GATE', 'agents', 'one', 'free')))
     end = lines[0].index('ACTIVE') + len('ACTIVE')  # numbers end where their heading does
@@ -286,7 +287,7 @@ async def test_keys_are_shown_with_what_became_of_all(cli, gateway):
     (await cli('acquire', 'agents', 'b', '--timeout', '10ms')).complained(1)
     for permit in permits[:2]:
         await cli.good('release', 'agents', 'b', permit)
-    row = {'GATE': 'agents', 'KEY': 'b', 'ACTIVE': '1', 'LIMIT': '3', 'WAITING': '0', 'ENTERED': '4', 'LEFT': '2',
+    row = {'GATE': 'agents', 'KEY': 'b', 'ACTIVE': '1', 'LIMIT': '3', 'WAITING': '0', 'ENTERED': '4', 'DONE': '2',
            'TIMEOUT': '1', 'CANCELLED': '0', 'REFUSED': '0', 'DISPLACED': '0', 'LAPSED': '0', 'STATE': 'open'}
     assert (await cli.good('gates', 'agents')).rows == [row]
     one = await cli.good('gates', 'agents', 'b')
@@ -381,8 +382,9 @@ class Terminal:
 
 
 @contextlib.asynccontextmanager
-async def on_terminal(cli, *words):
+async def on_terminal(cli, *words, size=(24, 200)):
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', *size, 0, 0))
     os.set_blocking(ours, False)
     process = await cli.start(*words, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
@@ -405,7 +407,19 @@ async def test_watching_on_a_terminal_draws_in_place_and_leaves_the_cursor_shown
         assert '\033[?25h' not in terminal.text
         terminal.type('\x03')
         assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
-        await terminal.until(lambda text: '\033[?25h\033[?7h' in text, 'the cursor is shown')
+        await terminal.until(lambda text: '\033[?25h' in text, 'the cursor is shown')
+
+
+@with_cli
+async def test_watching_on_a_narrow_terminal_cuts_lines_and_tells_the_end_in_whole(cli, gateway):
+    async with on_terminal(cli, 'gates', '--watch', '--interval', '50ms', size=(24, 20)) as (process, terminal):
+        await terminal.until(lambda text: text.count('agents') >= 3, 'it is drawn thrice')
+        drawn = terminal.text.split('\033[J')[1].split('\033')[0].replace('\r', '').splitlines()
+        assert len(drawn) >= 2 and {len(line) for line in drawn} == {20}
+        assert drawn[0] == 'GATE    KEYS  ACTIVE'
+        await gateway.kill()
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 1
+        await terminal.until(lambda text: 'of its config' in text.replace('\r\n', ' '), 'the end is told')
 
 
 @run
