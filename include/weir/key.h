@@ -50,6 +50,7 @@ struct weir_result {
     bool cost_known;  /* whether `cost` is what it really cost; else the estimate stands */
     uint32_t cost;    /* 0 .. WEIR_COST_MAX */
     bool usage_known; /* whether `input` and `output` are; their sum is then the cost */
+    bool moves;       /* it goes on to another lane, where its tenant is charged; here it is not */
     uint32_t input;
     uint32_t output;
     const struct weir_reply *reply; /* what weir_key_hear() was not told yet; may be null */

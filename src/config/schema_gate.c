@@ -129,6 +129,17 @@ static void print_aimd(struct weir_printer *printer, const struct weir_field *fi
     }
 }
 
+/* Not where none is named: its default depends on how many lanes there are. */
+static void print_gate_breaker(struct weir_printer *printer, const struct weir_field *field,
+                               const void *target)
+{
+    const struct weir_config_rules *rules =
+        rules_with(target, offsetof(struct weir_config_rules, breaker));
+    if (rules->breaker.failures != WEIR_CONFIG_NONE) {
+        weir_print_section_field(printer, field, target);
+    }
+}
+
 /* Controllers find how many at once and how much a second, but not how many a second. */
 static void read_request_rate(struct weir_reader *reader, const struct weir_yaml *value,
                               const struct weir_field *field, void *target)
@@ -169,7 +180,11 @@ static void read_request_rate(struct weir_reader *reader, const struct weir_yaml
         WEIR_FIELD_BOOLEAN("early_reject", type, rules.early_reject),                      \
         WEIR_FIELD_SECTION("weights", type, rules.weights, weir_section_weights),          \
         WEIR_FIELD_WORD("choice", type, rules.choice, choice_words, WEIR_CHOICE_IN_ORDER), \
-        WEIR_FIELD_SECTION("breaker", type, rules.breaker, weir_section_breaker),          \
+        {.name = "breaker",                                                                \
+         .read = weir_read_section_field,                                                  \
+         .print = print_gate_breaker,                                                      \
+         .offset = offsetof(type, rules.breaker),                                          \
+         .section = &weir_section_breaker},                                                \
         WEIR_FIELD_WORD("controller", type, rules.controller, controller_words,            \
                         WEIR_CONTROLLER_LEARNED),                                          \
         {.name = "aimd",                                                                   \
@@ -185,7 +200,7 @@ static const struct weir_config_rules rules_defaults = {
     .line = {.status = 429},
     .lease_ns = WEIR_NEVER,
     .weights = {[WEIR_PRIORITY_HIGH] = 4, [WEIR_PRIORITY_NORMAL] = 3, [WEIR_PRIORITY_LOW] = 1},
-    .breaker = {.pause_ns = WEIR_NS_PER_SECOND},
+    .breaker = {.failures = WEIR_CONFIG_NONE, .pause_ns = WEIR_NS_PER_SECOND},
     .aimd = {.step = WEIR_AIMD_STEP,
              .beta = WEIR_AIMD_BETA,
              .beta_soft = WEIR_AIMD_BETA_SOFT,
@@ -326,8 +341,8 @@ static void check_breaker(struct weir_reader *reader, const struct weir_yaml *no
                           struct weir_config_rules *rules)
 {
     const struct weir_yaml *breaker = weir_yaml_get(node, "breaker");
-    if (breaker != NULL && breaker->kind != WEIR_YAML_REFUSED && rules->breaker.failures == 0 &&
-        weir_yaml_get(breaker, "failures") == NULL) {
+    if (breaker != NULL && breaker->kind != WEIR_YAML_REFUSED &&
+        rules->breaker.failures == WEIR_CONFIG_NONE && weir_yaml_get(breaker, "failures") == NULL) {
         weir_reader_complain(reader, breaker,
                              "has no failures; expected how many in a row close a lane");
     }

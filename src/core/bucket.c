@@ -124,6 +124,12 @@ void weir_bucket_take(struct weir_bucket *bucket, uint32_t cost, uint64_t now_ns
     owe(bucket, price - there);
 }
 
+void weir_bucket_return(struct weir_bucket *bucket, uint32_t reserved, uint64_t now_ns)
+{
+    refill(bucket, now_ns);
+    pour(bucket, in_units(bucket, weir_bucket_price(bucket, reserved)));
+}
+
 bool weir_bucket_settle(struct weir_bucket *bucket, uint32_t reserved, uint32_t actual,
                         uint64_t now_ns)
 {

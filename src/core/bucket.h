@@ -46,6 +46,9 @@ void weir_bucket_take(struct weir_bucket *bucket, uint32_t cost, uint64_t now_ns
 bool weir_bucket_settle(struct weir_bucket *bucket, uint32_t reserved, uint32_t actual,
                         uint64_t now_ns);
 
+/* Gives back all that was taken for a cost, as if it had never been. */
+void weir_bucket_return(struct weir_bucket *bucket, uint32_t reserved, uint64_t now_ns);
+
 /* Refills by the new rate from now on. The level stays, but for what exceeds the new burst. */
 void weir_bucket_set_rate(struct weir_bucket *bucket, const struct weir_rate *rate,
                           uint64_t now_ns);

@@ -161,6 +161,14 @@ static enum weir_status refusal_at_door(const struct weir_key *key, struct weir_
                                                                               : WEIR_LINE_FULL;
 }
 
+bool weir_key_may_rejoin(const struct weir_key *key, const struct weir_ticket *ticket,
+                         uint64_t deadline_ns)
+{
+    struct weir_ticket joining = *ticket;
+    joining.deadline_ns = deadline_ns;
+    return refusal_at_door(key, &joining) == WEIR_OK;
+}
+
 static struct weir_ticket *last_of_turn(const struct weir_turn *turn)
 {
     return weir_list_empty(&turn->tickets) ? NULL : weir_ticket_of_link(turn->tickets.previous);

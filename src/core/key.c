@@ -165,7 +165,11 @@ static WEIR_APART enum weir_status leave(struct weir_key *key, struct weir_ticke
     if (key->meter != NULL) {
         measure_output(key, ticket, result, usage.output);
     }
-    struct weir_departure how = {WEIR_END_LEFT, result->outcome, usage.input + usage.output, usage};
+    struct weir_departure how = {.end = WEIR_END_LEFT,
+                                 .outcome = result->outcome,
+                                 .cost = usage.input + usage.output,
+                                 .usage = usage,
+                                 .moves = result->moves};
     weir_key_end_admitted(key, ticket, &how, news);
     weir_key_serve(key, news);
     return WEIR_OK;
@@ -354,6 +358,18 @@ enum weir_status weir_key_set_limit(struct weir_key *key, uint16_t lane_id, uint
     weir_tell_limit(key, news, lane, before);
     weir_key_serve(key, news);
     return WEIR_OK;
+}
+
+void weir_key_hear_retry_after(struct weir_key *key, uint16_t lane_id,
+                               const struct weir_reply *reply, uint64_t now_ns,
+                               struct weir_news *news)
+{
+    struct weir_lane *lane = find_lane(key, lane_id);
+    weir_key_begin(key, now_ns, news);
+    if (lane != NULL && reply->retry_after_known && is_believed(key, lane, reply)) {
+        pause_for_retry_after(key, lane, reply, news);
+    }
+    weir_key_serve(key, news);
 }
 
 /* Lets the lanes follow what is set by hand. */

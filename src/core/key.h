@@ -232,6 +232,16 @@ void weir_key_pause_with_gate(struct weir_key *key, bool paused, uint64_t now_ns
  * too few have started from the line to tell. */
 bool weir_key_too_late(const struct weir_key *key, const struct weir_ticket *ticket);
 
+/* A reply to a request that went through that lane on a permit of another owner's, such as its
+ * flow's: only its Retry-After counts. A lane that is gone hears nothing. */
+void weir_key_hear_retry_after(struct weir_key *key, uint16_t lane_id,
+                               const struct weir_reply *reply, uint64_t now_ns,
+                               struct weir_news *news);
+
+/* Whether the line would take a ticket, which holds a permit, once more until `deadline_ns`. */
+bool weir_key_may_rejoin(const struct weir_key *key, const struct weir_ticket *ticket,
+                         uint64_t deadline_ns);
+
 /* Moves a permit from one ticket, which must hold it, to another, which is at no key. Nothing else
  * at the key changes; the first ticket is as if it had never been anywhere. Both belong to callers
  * that the library does not know, so it is not part of weir/key.h. */

@@ -91,7 +91,7 @@ static inline bool weir_plain_leave(struct weir_key *key, struct weir_ticket *ti
     struct weir_lane *lane = inside->lane;
     if (!weir_plain_begin(key, now_ns, news) || ticket->state != WEIR_TICKET_ADMITTED ||
         inside->key != key || inside->place != 0 || lane != key->lanes[0] || result->cost_known ||
-        (uint32_t)result->outcome >= WEIR_OUTCOME_COUNT) {
+        result->moves || (uint32_t)result->outcome >= WEIR_OUTCOME_COUNT) {
         return false;
     }
     struct weir_tenant *tenant = inside->turn->tenant;

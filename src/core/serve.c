@@ -304,15 +304,19 @@ static WEIR_COLD void drop_lane(struct weir_key *key, struct weir_lane *lane)
 
 /* Tells the tenant that one of its permits is back; it may be ready again. */
 static void return_to_tenant(struct weir_key *key, struct weir_tenant *tenant,
-                             const struct weir_ticket *ticket, struct weir_usage usage)
+                             const struct weir_ticket *ticket, const struct weir_departure *how)
 {
     assert(tenant->active > 0);
     tenant->active--;
     tenant->used_ns = key->now_ns;
     bool refunded = false;
-    if (tenant->bucket != NULL &&
-        tenant->bucket->since_epoch <= weir_inside(ticket)->settings_epoch) {
-        refunded = weir_tenant_settle(tenant, ticket, usage, key->now_ns);
+    bool charged = tenant->bucket != NULL &&
+                   tenant->bucket->since_epoch <= weir_inside(ticket)->settings_epoch;
+    if (charged && how->moves) {
+        weir_tenant_return(tenant, ticket, key->now_ns);
+        refunded = true;
+    } else if (charged) {
+        refunded = weir_tenant_settle(tenant, ticket, how->usage, key->now_ns);
     }
     bool may_go = tenant->hold == WEIR_TENANT_HELD && tenant->active < tenant->limit;
     if (may_go || (refunded && tenant->hold == WEIR_TENANT_PARKED)) {
@@ -374,9 +378,10 @@ void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
         weir_heap_remove(&key->timers, &inside->place);
         key->timed--;
     }
-    return_to_tenant(key, inside->turn->tenant, ticket, how->usage);
-    if (ticket->cost != how->cost) {
-        weir_line_correct(key, inside->turn, ticket->cost, how->cost);
+    uint32_t cost = how->moves ? 0 : how->cost;
+    return_to_tenant(key, inside->turn->tenant, ticket, how);
+    if (ticket->cost != cost) {
+        weir_line_correct(key, inside->turn, ticket->cost, cost);
     }
     weir_ticket_end(key, ticket, how->end);
     if (weir_heard(key, news, departure_kinds[how->end])) {

@@ -14,6 +14,7 @@ struct weir_departure {
     enum weir_outcome outcome;
     uint32_t cost;
     struct weir_usage usage; /* the same in its two parts */
+    bool moves;              /* its tenant is charged elsewhere */
 };
 
 /* It cost what was expected. */
@@ -23,7 +24,8 @@ static inline struct weir_departure weir_departure_as_expected(enum weir_end end
 {
     const struct weir_ticket_inside *inside = weir_inside(ticket);
     struct weir_usage usage = {inside->input, ticket->cost - inside->input};
-    return (struct weir_departure){end, outcome, ticket->cost, usage};
+    return (struct weir_departure){
+        .end = end, .outcome = outcome, .cost = ticket->cost, .usage = usage};
 }
 
 /* A tenant's own bucket, which must be there: when it lets the ticket go, and what goes and comes
@@ -50,6 +52,14 @@ static inline bool weir_tenant_settle(struct weir_tenant *tenant, const struct w
     struct weir_amount actual = {usage.input + usage.output, usage.input, 0};
     return weir_bucket_settle(tenant->bucket, weir_amount_part(&reserved, unit),
                               weir_amount_part(&actual, unit), now_ns);
+}
+
+static inline void weir_tenant_return(struct weir_tenant *tenant, const struct weir_ticket *ticket,
+                                      uint64_t now_ns)
+{
+    struct weir_amount reserved = {ticket->cost, weir_inside(ticket)->input, 0};
+    weir_bucket_return(tenant->bucket, weir_amount_part(&reserved, tenant->bucket->rate.unit),
+                       now_ns);
 }
 
 /* The lane that a ticket takes now, or null. */

@@ -276,6 +276,16 @@ enum weir_status weir_gate_ticket_renew(struct weir_gate_ticket *gate_ticket, ui
     return status;
 }
 
+void weir_gate_ticket_hear_retry_after(struct weir_gate_ticket *gate_ticket,
+                                       const struct weir_reply *reply)
+{
+    struct key_call call = begin_call(gate_ticket, gate_ticket->loop_index);
+    weir_key_hear_retry_after(call.key, gate_ticket->ticket.lane_id, reply, call.now_ns,
+                              &call.work.news);
+    end_decision(&call);
+    finish_call(&call);
+}
+
 /* Whether the key has a lane besides this one that is not paused; and until when this one is. */
 static bool has_other_way(const struct weir_key *key, uint16_t lane_id, uint64_t now_ns,
                           uint64_t *paused_until_ns)
@@ -317,7 +327,7 @@ bool weir_gate_ticket_avoid(struct weir_gate_ticket *gate_ticket, uint64_t until
 }
 
 bool weir_gate_ticket_may_change_lane(struct weir_gate_ticket *gate_ticket, uint64_t lanes_tried,
-                                      uint64_t until_ns)
+                                      uint64_t deadline_ns, uint64_t until_ns)
 {
     struct weir_gates *gates = gate_ticket->gates;
     struct weir_key *key = gate_ticket->key;
@@ -326,6 +336,9 @@ bool weir_gate_ticket_may_change_lane(struct weir_gate_ticket *gate_ticket, uint
     struct weir_key_work work = weir_key_work_begin(gates, gate_ticket->loop_index);
     weir_key_lock(key);
     enum weir_other_lane other = weir_key_other_lane(key, ticket, lanes_tried, now_ns);
+    if (other == WEIR_OTHER_LANE_FULL && !weir_key_may_rejoin(key, ticket, deadline_ns)) {
+        other = WEIR_OTHER_LANE_NONE;
+    }
     if (other == WEIR_OTHER_LANE_FULL) {
         weir_key_pause_failing(key, ticket, until_ns, now_ns, &work.news);
         weir_key_work_collect(key, &work);

@@ -70,17 +70,24 @@ WEIR_MUST_CHECK enum weir_status weir_gate_ticket_extend(struct weir_gate_ticket
 void weir_gate_ticket_hear(struct weir_gate_ticket *gate_ticket, const struct weir_reply *reply);
 void weir_gate_ticket_progress(struct weir_gate_ticket *gate_ticket, uint32_t output);
 
+/* The Retry-After of a reply to a request that only borrows a permit of that lane: its gate ticket
+ * names the key (weir_gate_ticket_visit()). In its own loop. */
+void weir_gate_ticket_hear_retry_after(struct weir_gate_ticket *gate_ticket,
+                                       const struct weir_reply *reply);
+
 /* Closes the lane that has admitted it until then, if another lane of the key is open; what closes
  * it for longer stays. False, and nothing changes, if there is none, or a lease has taken the
  * permit meanwhile. In its own loop. */
 WEIR_MUST_CHECK bool weir_gate_ticket_avoid(struct weir_gate_ticket *gate_ticket,
                                             uint64_t until_ns);
 
-/* Whether another lane is open, which is not among `lanes_tried`. If that has no room now, the
- * ticket's own lane is paused until `until_ns`, so that the request, once it stands at the head of
- * its line again, waits for the other one. In its own loop. */
+/* Whether another lane is open, which is not among `lanes_tried`, and if that has no room now,
+ * whether the line would take the request once more until `deadline_ns`. Then the ticket's own lane
+ * is paused until `until_ns`, so that the request, once it stands at the head of its line again,
+ * waits for the other one. In its own loop. */
 WEIR_MUST_CHECK bool weir_gate_ticket_may_change_lane(struct weir_gate_ticket *gate_ticket,
-                                                      uint64_t lanes_tried, uint64_t until_ns);
+                                                      uint64_t lanes_tried, uint64_t deadline_ns,
+                                                      uint64_t until_ns);
 
 /* Gives the permit back, or finds that its lease had taken it, and closes the gate ticket. It may
  * be used again or freed when this returns true; else once `told` has been called with IDLE. */

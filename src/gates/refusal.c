@@ -12,12 +12,31 @@
 /* When to come again if all keys are in use: any permit that is given back may make room. */
 #define KEYS_RETRY_NS WEIR_NS_PER_SECOND
 
-/* A prediction is not believed beyond this. */
+/* A prediction is not believed beyond this; a pause that a server has asked for is. */
 #define PREDICTED_MAX_NS (300 * WEIR_NS_PER_SECOND)
 
 /* When to come again: as the measured drain predicts. While nothing has been measured, when time
  * alone next changes something at the key: a bucket is refilled, a pause or a lease is over. Else
  * after the time that others may wait in line. */
+/* Until when every lane is paused, as the lane that opens first was told to be; 0: one is open, or
+ * it is only the breaker's guess. */
+static uint64_t stated_pause_ns(const struct weir_key *key, uint64_t now_ns)
+{
+    struct weir_lane_stats lane;
+    uint64_t first_ns = WEIR_NEVER;
+    bool stated = false;
+    for (uint32_t i = 0; weir_gates_lane(key, i, now_ns, &lane); i++) {
+        if (lane.paused_until_ns <= now_ns) {
+            return 0;
+        }
+        if (lane.paused_until_ns < first_ns) {
+            first_ns = lane.paused_until_ns;
+            stated = !lane.probing;
+        }
+    }
+    return stated ? first_ns - now_ns : 0;
+}
+
 static uint64_t predict_retry(const struct weir_refused *refused,
                               const struct weir_config_rules *rules,
                               const struct weir_key_stats *stats)
@@ -29,7 +48,9 @@ static uint64_t predict_retry(const struct weir_refused *refused,
     if (retry_ns == WEIR_NEVER) {
         retry_ns = rules->line.timeout_ns;
     }
-    return retry_ns < PREDICTED_MAX_NS ? retry_ns : PREDICTED_MAX_NS;
+    retry_ns = retry_ns < PREDICTED_MAX_NS ? retry_ns : PREDICTED_MAX_NS;
+    uint64_t stated_ns = stated_pause_ns(refused->gate_ticket->key, refused->now_ns);
+    return stated_ns > retry_ns ? stated_ns : retry_ns;
 }
 
 /* Whether the key, or all of its gate, is paused by hand. */

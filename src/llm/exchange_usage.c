@@ -63,13 +63,14 @@ void weir_llm_book(struct weir_llm *llm)
         return;
     }
     llm->booked = true;
-    if (llm->attempts > 0) { /* else it has reached no server */
+    bool reached = llm->attempts > 0 || llm->exchange->reached;
+    if (reached) {
         llm->used = weir_llm_used(llm);
         llm->used.requests = 1;
         llm->used.money = weir_price_of(weir_llm_price(llm), &llm->used);
     }
     weir_llm_settle_claim(llm);
-    if (llm->attempts > 0) {
+    if (reached) {
         add(llm, &llm->used);
     }
 }

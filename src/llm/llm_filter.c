@@ -131,7 +131,7 @@ static void note_refusal(struct weir_exchange *exchange __attribute__((unused)),
 {
     struct weir_llm *llm = state;
     weir_llm_leave_claim(llm);
-    if (llm->attempts == 0) {
+    if (llm->attempts == 0 && !llm->exchange->reached) {
         weir_llm_book_refusal(llm);
     }
 }

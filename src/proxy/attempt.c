@@ -145,6 +145,13 @@ static void answer_unreachable(struct weir_exchange *exchange, const struct weir
                         otherwise);
 }
 
+void weir_exchange_answer_down(struct weir_exchange *exchange, uint32_t index)
+{
+    const struct weir_upstream *upstream = &exchange->worker_config->upstreams[index];
+    answer_unreachable(exchange, upstream, find_connect_error(upstream), NULL,
+                       "is unreachable. Check that a server of it is running.");
+}
+
 /* ---- another attempt ---- */
 
 void weir_exchange_restart(struct weir_exchange *exchange)
@@ -470,9 +477,12 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
         return;
     }
     if (backend == NULL) {
-        const struct weir_upstream *upstream = &exchange->worker_config->upstreams[index];
-        answer_unreachable(exchange, upstream, find_connect_error(upstream), error,
-                           "is unreachable. Check that a server of it is running.");
+        if (error == NULL) {
+            weir_exchange_answer_down(exchange, index);
+        } else {
+            answer_unreachable(exchange, &exchange->worker_config->upstreams[index], NULL, error,
+                               NULL);
+        }
         return;
     }
     begin_sending(exchange, backend);

@@ -68,7 +68,8 @@ static bool leave(struct weir_exchange *exchange, const struct weir_result *resu
 void weir_exchange_end_ticket(struct weir_exchange *exchange, enum weir_outcome outcome)
 {
     struct weir_result result = {.outcome =
-                                     exchange->server_failed ? WEIR_OUTCOME_SOFT_LOSS : outcome};
+                                     exchange->server_failed ? WEIR_OUTCOME_SOFT_LOSS : outcome,
+                                 .moves = exchange->moves};
     if (weir_exchange_has_hook(exchange, WEIR_HOOK_SETTLE)) {
         weir_filters_settle(exchange, &result);
     }

@@ -115,12 +115,15 @@ struct weir_exchange {
     uint64_t lanes_tried; /* by bit: the lanes that have admitted it, where there are several */
     uint8_t session;      /* enum weir_exchange_session */
     bool tried_again;     /* its lane has had the request before */
+    bool moves;           /* its ticket goes back for another lane, where its tenant is charged */
+    bool reached;         /* a server of a lane that it left has had it */
     bool reconnected;     /* this attempt goes to its second connection */
     bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */
     uint8_t id_bytes;     /* of its id */
     struct weir_exchange_request request;
     struct weir_exchange_reply reply;
-    uint64_t api_key; /* by which its tenant is known, as weir_api_keys_find() says; 0: none */
+    uint64_t api_key;     /* by which its tenant is known, as weir_api_keys_find() says; 0: none */
+    uint64_t retry_at_ns; /* the earliest that a lane that failed has named; 0: none */
     uint64_t arrived_ns;
     uint64_t admitted_ns;
     uint64_t deadline_ns;                  /* for the first byte; WEIR_NEVER: none */

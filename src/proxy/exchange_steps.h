@@ -162,6 +162,9 @@ void weir_exchange_lose_backend(struct weir_exchange *exchange);
 /* Which of the config's upstreams the lane that admitted it leads to. */
 uint32_t weir_exchange_lane(const struct weir_exchange *exchange);
 
+/* Answers that no server of the config's upstream can be reached, with the last error. */
+void weir_exchange_answer_down(struct weir_exchange *exchange, uint32_t upstream);
+
 /* Forgets what an attempt has done, for another one: to another server, by another lane, or later.
  * Requires that the server is gone and the client has nothing of its final reply. */
 void weir_exchange_restart(struct weir_exchange *exchange);
@@ -184,6 +187,10 @@ bool weir_exchange_fail_over_unreachable(struct weir_exchange *exchange);
  * request goes to a lane that it has not tried, if one is open and all of the request can be sent
  * once more. Its permit goes back with that outcome. False if the reply has to go on. */
 bool weir_exchange_fail_over_refused(struct weir_exchange *exchange, enum weir_outcome outcome);
+
+/* It has to wait in line. If every lane of its route is closed because no server of its upstream
+ * can be reached, answers at once, with 502, instead of letting it wait for the first probe. */
+bool weir_exchange_fail_fast(struct weir_exchange *exchange);
 
 /* Whether its route has a lane that it has not tried. */
 bool weir_exchange_has_untried_lane(const struct weir_exchange *exchange);

@@ -471,11 +471,20 @@ static void write_status(struct weir_head_writer *writer, const struct weir_forw
     copy(writer, "\r\n");
 }
 
+static bool is_retry_after(struct weir_slice name)
+{
+    return weir_scalar_same_word(name, weir_slice_of("retry-after")) ||
+           weir_scalar_same_word(name, weir_slice_of("retry-after-ms"));
+}
+
 static bool stays_behind(const struct weir_forward_reply *reply, uint16_t index)
 {
     const struct weir_http1_field *field = &reply->head->fields[index];
     if (field->id == WEIR_FIELD_CONTENT_LENGTH) {
         return reply->framing != reply->head->framing;
+    }
+    if (reply->retry_after_s > 0 && is_retry_after(weir_http1_name(reply->data, field))) {
+        return true;
     }
     return field->id == WEIR_FIELD_VIA || weir_http1_is_hop_by_hop(reply->head, index) ||
            (reply->hides != NULL && reply->hides(reply->context, reply->head, field));
@@ -504,6 +513,9 @@ bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buff
     } else if (head->status >= 200) {
         if (reply->framing == WEIR_FRAMING_CHUNKED) {
             copy(&writer, "transfer-encoding: chunked\r\n");
+        }
+        if (reply->retry_after_s > 0) {
+            weir_head_field_number(&writer, weir_slice_of("retry-after"), reply->retry_after_s);
         }
         write_via(&writer, head, reply->data);
         write_timing(&writer, reply);

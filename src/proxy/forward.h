@@ -56,8 +56,9 @@ struct weir_forward_reply {
     const char *data;
     bool keep_alive;
     struct weir_slice request_id;
-    uint64_t line_ns;     /* how long it waited in line */
-    uint64_t upstream_ns; /* and for the upstream's head */
+    uint64_t retry_after_s; /* in place of the server's own; 0: that stays */
+    uint64_t line_ns;       /* how long it waited in line */
+    uint64_t upstream_ns;   /* and for the upstream's head */
 
     /* Whether a field stays here, and fields that are added to a final head; null: none. */
     bool (*hides)(const void *context, const struct weir_http1_head *head,

@@ -79,7 +79,9 @@ bool weir_exchange_fail_over_unreachable(struct weir_exchange *exchange)
     if (weir_exchange_has_hook(exchange, WEIR_HOOK_RESTART)) {
         weir_filters_restart(exchange);
     }
+    exchange->moves = true;
     weir_exchange_end_ticket(exchange, WEIR_OUTCOME_SOFT_LOSS);
+    exchange->moves = false;
     if (exchange->place == WEIR_PLACE_LEAVING) { /* its lease was over in the same moment */
         return false;
     }
@@ -91,6 +93,47 @@ bool weir_exchange_has_untried_lane(const struct weir_exchange *exchange)
 {
     return exchange->route->upstream_count > 1 &&
            (uint32_t)__builtin_popcountll(exchange->lanes_tried) < exchange->route->upstream_count;
+}
+
+/* ---- all lanes down ---- */
+
+/* Whether no server of the upstream could be reached when that was last tried. */
+static bool is_known_down(const struct weir_upstream *upstream)
+{
+    for (uint32_t i = 0; i < upstream->config->url_count; i++) {
+        if (!weir_origin_known_down(&upstream->origins[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether each lane of the key is closed, or open only for a probe that is under way. */
+static bool are_lanes_closed(const struct weir_exchange *exchange)
+{
+    uint64_t now_ns = exchange->worker->loop.now_ns;
+    struct weir_lane_stats lane;
+    for (uint32_t i = 0; weir_gates_lane(exchange->gate_ticket.key, i, now_ns, &lane); i++) {
+        if (lane.paused_until_ns <= now_ns && !lane.probing) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool weir_exchange_fail_fast(struct weir_exchange *exchange)
+{
+    const struct weir_config_route *route = exchange->route;
+    for (uint32_t i = 0; i < route->upstream_count; i++) {
+        if (!is_known_down(&exchange->worker_config->upstreams[route->upstreams[i]])) {
+            return false;
+        }
+    }
+    if (route->upstream_count < 2 || !are_lanes_closed(exchange)) {
+        return false;
+    }
+    weir_exchange_answer_down(exchange, route->upstreams[0]);
+    return true;
 }
 
 bool weir_exchange_status_fails(uint16_t status)
@@ -128,7 +171,8 @@ bool weir_exchange_fail_over_refused(struct weir_exchange *exchange, enum weir_o
         exchange->reply.progress >= WEIR_REPLY_INTERIM_CUT || !can_repeat(exchange) ||
         exchange->tried_again || exchange->failovers >= ATTEMPTS_MAX - 1 ||
         exchange->deadline_ns <= now_ns ||
-        !weir_gate_ticket_may_change_lane(gate_ticket, exchange->lanes_tried, now_ns + REST_NS)) {
+        !weir_gate_ticket_may_change_lane(gate_ticket, exchange->lanes_tried,
+                                          line_deadline_ns(exchange), now_ns + REST_NS)) {
         return false;
     }
     char text[WEIR_NAME_BYTES_MAX];
@@ -144,7 +188,10 @@ bool weir_exchange_fail_over_refused(struct weir_exchange *exchange, enum weir_o
     if (weir_exchange_has_hook(exchange, WEIR_HOOK_RESTART)) {
         weir_filters_restart(exchange);
     }
+    exchange->moves = true;
+    exchange->reached = true;
     weir_exchange_end_ticket(exchange, outcome);
+    exchange->moves = false;
     exchange->reply.progress = WEIR_REPLY_NONE;
     if (exchange->place == WEIR_PLACE_LEAVING) { /* its lease was over in the same moment */
         weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,

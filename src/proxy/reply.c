@@ -23,6 +23,107 @@ bool weir_exchange_read_backend(struct weir_exchange *exchange, ssize_t *got)
     return *got > 0;
 }
 
+/* From now on both sides send what they like until one of them closes: bodies without a frame. The
+ * permit is held meanwhile. */
+static void open_tunnel(struct weir_exchange *exchange)
+{
+    static const struct weir_http1_head unframed = {.framing = WEIR_FRAMING_UNTIL_CLOSE};
+    weir_body_init(&exchange->request.body, &unframed, UINT64_MAX);
+    weir_body_init(&exchange->reply.body, &unframed, UINT64_MAX);
+    exchange->request.sent = false;
+    if (exchange->request.keeps_body) { /* bytes of the tunnel are not kept */
+        weir_buffer_consume(&exchange->client->in, exchange->request.body_ready);
+        exchange->request.keeps_body = false;
+        exchange->request.body_ready = 0;
+        exchange->request.body_sent = 0;
+    }
+    weir_client_begin_tunnel(exchange->client);
+}
+
+/* The reply goes to the client, so no other lane will need the body. What of it has not been sent
+ * yet goes on as if it had never been kept. Filters that keep it for attempts of their own let it
+ * go themselves. */
+static void let_body_go(struct weir_exchange *exchange)
+{
+    struct weir_buffer *in = &exchange->client->in;
+    if (!exchange->request.keeps_body || exchange->route->llm != WEIR_CONFIG_LLM_NONE) {
+        return;
+    }
+    exchange->request.keeps_body = false;
+    weir_buffer_consume(in, exchange->request.body_sent);
+    exchange->request.body_ready -= exchange->request.body_sent;
+    exchange->request.body_sent = 0;
+    if (weir_buffer_bytes(in) == 0) {
+        weir_buffer_release(&exchange->worker->buffers, in);
+    }
+}
+
+/* How it went, as far as the status tells. */
+static enum weir_outcome outcome_of(uint16_t status)
+{
+    return weir_signal_outcome(&(struct weir_exchange_end){.status = status});
+}
+
+/* When a reply says that it may be asked again, from now on. False if it does not. */
+static bool find_retry_after(const struct weir_exchange *exchange,
+                             const struct weir_http1_head *head, uint64_t *wait_ns)
+{
+    const char *data = exchange->backend->in.data + exchange->backend->in.begin;
+    struct weir_time_text time = {0};
+    const struct weir_http1_field *field =
+        weir_http1_find_name(head, data, weir_slice_of("retry-after"), NULL);
+    enum weir_time_form form =
+        field == NULL ? WEIR_TIME_NONE : weir_time_text_read(weir_http1_value(data, field), &time);
+    if (form == WEIR_TIME_EPOCH || form == WEIR_TIME_DATE) {
+        uint64_t wall_ns = weir_wall_ns();
+        time.ns = time.ns > wall_ns ? time.ns - wall_ns : 0;
+    }
+    *wait_ns = time.ns;
+    return form != WEIR_TIME_NONE;
+}
+
+/* What a refusal says about when to come back, up to the route's retry_after_max. One user's
+ * refusal is no reason to stop the others, so it counts only when another one follows within a
+ * second. */
+static void read_retry_after(const struct weir_exchange *exchange,
+                             const struct weir_http1_head *head, struct weir_reply *reply)
+{
+    uint64_t most_ns = exchange->route->retry_after_max_ns;
+    uint64_t wait_ns;
+    if (most_ns == 0 || !find_retry_after(exchange, head, &wait_ns)) {
+        return;
+    }
+    reply->retry_after_known = true;
+    reply->retry_after_ns = wait_ns < most_ns ? wait_ns : most_ns;
+    reply->doubtful = true;
+}
+
+/* Of a failure that may lead to another lane: if all fail, the client hears the earliest. */
+static void note_retry_after(struct weir_exchange *exchange, const struct weir_http1_head *head)
+{
+    uint64_t wait_ns;
+    if (exchange->route->upstream_count > 1 && find_retry_after(exchange, head, &wait_ns) &&
+        wait_ns < WEIR_NS_PER_DAY) {
+        uint64_t at_ns = exchange->worker->loop.now_ns + wait_ns;
+        exchange->retry_at_ns = exchange->retry_at_ns == 0 || at_ns < exchange->retry_at_ns
+                                    ? at_ns
+                                    : exchange->retry_at_ns;
+    }
+}
+
+/* What the client hears in place of the last lane's own field; 0: that stays. */
+static uint64_t retry_after_s(const struct weir_exchange *exchange,
+                              const struct weir_http1_head *head)
+{
+    uint64_t now_ns = exchange->worker->loop.now_ns;
+    if (exchange->retry_at_ns == 0 || !exchange->reached ||
+        !weir_exchange_status_fails(head->status)) {
+        return 0;
+    }
+    uint64_t wait_ns = exchange->retry_at_ns > now_ns ? exchange->retry_at_ns - now_ns : 0;
+    return wait_ns == 0 ? 1 : (wait_ns + WEIR_NS_PER_SECOND - 1) / WEIR_NS_PER_SECOND;
+}
+
 static bool write_head(struct weir_exchange *exchange, const struct weir_http1_head *head,
                        enum weir_http1_framing framing)
 {
@@ -42,6 +143,7 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
                                        .request_id = weir_exchange_id(exchange),
                                        .line_ns = exchange->admitted_ns - exchange->arrived_ns,
                                        .upstream_ns = now_ns - exchange->admitted_ns};
+    reply.retry_after_s = retry_after_s(exchange, head);
     reply.context = exchange;
     reply.hides = weir_exchange_has_hook(exchange, WEIR_HOOK_HIDES) ? weir_filters_hide : NULL;
     reply.add_fields =
@@ -49,64 +151,23 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
     return weir_forward_reply(&reply, &exchange->reply.head);
 }
 
-/* From now on both sides send what they like until one of them closes: bodies without a frame. The
- * permit is held meanwhile. */
-static void open_tunnel(struct weir_exchange *exchange)
-{
-    static const struct weir_http1_head unframed = {.framing = WEIR_FRAMING_UNTIL_CLOSE};
-    weir_body_init(&exchange->request.body, &unframed, UINT64_MAX);
-    weir_body_init(&exchange->reply.body, &unframed, UINT64_MAX);
-    exchange->request.sent = false;
-    if (exchange->request.keeps_body) { /* bytes of the tunnel are not kept */
-        weir_buffer_consume(&exchange->client->in, exchange->request.body_ready);
-        exchange->request.keeps_body = false;
-        exchange->request.body_ready = 0;
-        exchange->request.body_sent = 0;
-    }
-    weir_client_begin_tunnel(exchange->client);
-}
-
-/* How it went, as far as the status tells. */
-static enum weir_outcome outcome_of(uint16_t status)
-{
-    return weir_signal_outcome(&(struct weir_exchange_end){.status = status});
-}
-
-/* What a refusal says about when to come back, up to the route's retry_after_max. One user's
- * refusal is no reason to stop the others, so it counts only when another one follows within a
- * second. */
-static void read_retry_after(const struct weir_exchange *exchange,
-                             const struct weir_http1_head *head, struct weir_reply *reply)
-{
-    const char *data = exchange->backend->in.data + exchange->backend->in.begin;
-    uint64_t most_ns = exchange->route->retry_after_max_ns;
-    struct weir_time_text time = {0};
-    const struct weir_http1_field *field =
-        weir_http1_find_name(head, data, weir_slice_of("retry-after"), NULL);
-    if (field == NULL || most_ns == 0) {
-        return;
-    }
-    enum weir_time_form form = weir_time_text_read(weir_http1_value(data, field), &time);
-    if (form == WEIR_TIME_EPOCH || form == WEIR_TIME_DATE) {
-        uint64_t wall_ns = weir_wall_ns();
-        time.ns = time.ns > wall_ns ? time.ns - wall_ns : 0;
-    }
-    reply->retry_after_known = form != WEIR_TIME_NONE;
-    reply->retry_after_ns = time.ns < most_ns ? time.ns : most_ns;
-    reply->doubtful = true;
-}
-
 /* Lanes that learn hear of the head when it comes, not when the reply has ended; the others only
  * what a refusal asks for. */
 static void tell_lane(struct weir_exchange *exchange, const struct weir_http1_head *head)
 {
     bool refused = head->status == 429 || head->status == 503;
-    if (exchange->place != WEIR_PLACE_OWN) {
+    struct weir_reply reply = {.outcome = outcome_of(head->status)};
+    if (!weir_exchange_has_place(exchange)) {
         return;
     }
-    struct weir_reply reply = {.outcome = outcome_of(head->status)};
     if (refused) {
         read_retry_after(exchange, head, &reply);
+    }
+    if (exchange->place == WEIR_PLACE_BORROWED) {
+        if (reply.retry_after_known) {
+            weir_gate_ticket_hear_retry_after(&exchange->gate_ticket, &reply);
+        }
+        return;
     }
     if (reply.retry_after_known || exchange->worker_config->snapshot->learns[exchange->gate]) {
         weir_gate_ticket_hear(&exchange->gate_ticket, &reply);
@@ -167,24 +228,29 @@ static bool take_head(struct weir_exchange *exchange)
             "The upstream switched to another protocol (101) without being asked for it.");
         return false;
     }
-    if (final && exchange->request.minor == 0 && head->framing == WEIR_FRAMING_CHUNKED) {
-        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-                             "The upstream answered HTTP/1.0 in chunks, which only HTTP/1.1 has. "
-                             "Send the request in HTTP/1.1.");
-        return false;
-    }
     enum weir_filter_head judged = final ? judge_head(exchange, head) : WEIR_FILTER_HEAD_PASS;
     if (judged == WEIR_FILTER_HEAD_NO_MEMORY) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                              "Out of memory for this reply. Try again.");
         return false;
     }
-    if (final && judged != WEIR_FILTER_HEAD_JUDGE && weir_exchange_status_fails(head->status)) {
+    bool fails = final && weir_exchange_status_fails(head->status);
+    bool unfit = final && exchange->request.minor == 0 && head->framing == WEIR_FRAMING_CHUNKED;
+    if (fails) {
+        note_retry_after(exchange, head);
+    }
+    if (fails && (judged != WEIR_FILTER_HEAD_JUDGE || unfit)) {
         exchange->reply.status = head->status; /* filters settle by it */
         weir_backend_worked(backend);
         if (weir_exchange_fail_over_refused(exchange, outcome_of(head->status))) {
             return false;
         }
+    }
+    if (unfit) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                             "The upstream answered HTTP/1.0 in chunks, which only HTTP/1.1 has. "
+                             "Send the request in HTTP/1.1.");
+        return false;
     }
     enum weir_http1_framing framing =
         framing_for_client(exchange, head, judged == WEIR_FILTER_HEAD_REWRITE);
@@ -214,6 +280,8 @@ static bool take_head(struct weir_exchange *exchange)
                                                                         : WEIR_EXCHANGE_REPLYING);
         if (switches) {
             open_tunnel(exchange);
+        } else if (judged != WEIR_FILTER_HEAD_JUDGE) {
+            let_body_go(exchange);
         }
         if (opens_session(exchange, head, backend->in.data + backend->in.begin)) {
             open_session(exchange);

@@ -220,6 +220,9 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
         break;
     case WEIR_WAITING:
         exchange->place = WEIR_PLACE_OWN;
+        if (exchange->route->upstream_count > 1 && weir_exchange_fail_fast(exchange)) {
+            break;
+        }
         if (weir_buffer_bytes(&exchange->client->in) == 0) {
             weir_buffer_release(&worker->buffers, &exchange->client->in);
         }

@@ -97,8 +97,8 @@ static struct weir_breaker_settings breaker_of(const struct weir_config_rules *r
                                                uint32_t lane_count)
 {
     struct weir_breaker_settings breaker = rules->breaker;
-    if (lane_count > 1 && breaker.failures == 0) {
-        breaker.failures = FAILURES_DEFAULT;
+    if (breaker.failures == WEIR_CONFIG_NONE) {
+        breaker.failures = lane_count > 1 ? FAILURES_DEFAULT : 0;
     }
     return breaker;
 }

@@ -306,6 +306,15 @@ void weir_backend_worked(struct weir_backend *backend)
     }
 }
 
+bool weir_origin_known_down(const struct weir_origin *origin)
+{
+    bool down = origin->endpoint_count > 0 || origin->health.pause_ns > 0;
+    for (uint32_t i = 0; i < origin->endpoint_count; i++) {
+        down = down && origin->endpoints[i]->health.pause_ns > 0;
+    }
+    return down;
+}
+
 uint64_t weir_origin_down_until_ns(const struct weir_origin *origin)
 {
     uint64_t earliest_ns = origin->endpoint_count == 0 ? 0 : WEIR_NEVER;

@@ -92,6 +92,9 @@ struct weir_origin *weir_upstream_choose(struct weir_upstream *upstream,
 /* A connection to the server could not even begin, or its name has no address. */
 void weir_origin_failed(struct weir_origin *origin);
 
+/* Whether all of its addresses were taken out, and none has worked since. */
+bool weir_origin_known_down(const struct weir_origin *origin);
+
 /* Until when all of its addresses are left alone; a moment that has passed: it is up. */
 uint64_t weir_origin_down_until_ns(const struct weir_origin *origin);
 

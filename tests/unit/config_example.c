@@ -146,7 +146,7 @@ TEST(the_example_has_a_gate_with_a_key_that_differs)
     assert_int_equal(gate->rules.weights[NORMAL], 3);
     assert_int_equal(gate->rules.weights[LOW], 1);
     assert_int_equal(gate->rules.choice, WEIR_CHOICE_IN_ORDER);
-    assert_int_equal(gate->rules.breaker.failures, 0);
+    assert_int_equal(gate->rules.breaker.failures, WEIR_CONFIG_NONE);
     assert_false(gate->events_a2a);
     assert_int_equal(gate->tenant_default.weight, 1);
     assert_int_equal(gate->tenant_default.limit, 0);

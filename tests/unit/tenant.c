@@ -198,6 +198,39 @@ TEST(g11_a_refund_makes_a_parked_tenant_ready_within_the_call)
     close_key(&f);
 }
 
+/* In both units: requests are one each, whatever they cost. */
+TEST(a_ticket_that_moves_to_another_lane_is_charged_once)
+{
+    static const enum weir_unit units[] = {WEIR_UNIT_COST, WEIR_UNIT_REQUESTS};
+    for (size_t i = 0; i < 2; i++) {
+        struct fixture f;
+        struct weir_lane_settings lanes[] = {{.id = 0, .limit = 5, .rates = NULL},
+                                             {.id = 1, .limit = 5, .rates = NULL}};
+        struct weir_settings settings = {
+            .lanes = lanes,
+            .lane_count = 2,
+            .timeout_ns = WEIR_NEVER,
+            .tenant_default = {
+                .rate = {.tokens = 2, .period_ns = DAY, .burst = 2, .unit = units[i]}}};
+        open_key(&f, settings);
+        struct weir_ticket tickets[3] = {0};
+        for (size_t j = 0; j < 2; j++) {
+            assert_int_equal(ask(&f, &tickets[j], request_of("a", NORMAL, 1), 0), WEIR_ADMITTED);
+            struct weir_result moved = {.outcome = WEIR_OUTCOME_SOFT_LOSS, .moves = true};
+            assert_int_equal(leave_with(&f, &tickets[j], moved, 0), WEIR_OK);
+            struct weir_request again = request_of("a", NORMAL, 1);
+            again.retry = true;
+            again.lanes_tried = 1;
+            assert_int_equal(ask(&f, &tickets[j], again, 0), WEIR_ADMITTED);
+            assert_int_equal(tickets[j].lane_id, 1);
+            leave(&f, &tickets[j], 0);
+        }
+        assert_int_equal(ask(&f, &tickets[2], request_of("a", NORMAL, 1), 0), WEIR_WAITING);
+        end_all(&f, tickets, 3, 0);
+        close_key(&f);
+    }
+}
+
 TEST(g11_a_refund_that_is_too_small_parks_the_tenant_for_less_time)
 {
     struct fixture f;
@@ -543,6 +576,7 @@ int main(void)
         BOTH_WAYS(g11_a_parked_tenant_is_parked_at_every_priority),
         BOTH_WAYS(g11_a_ticket_that_was_not_first_may_go_away_without_waking_its_parked_tenant),
         BOTH_WAYS(g11_a_refund_makes_a_parked_tenant_ready_within_the_call),
+        BOTH_WAYS(a_ticket_that_moves_to_another_lane_is_charged_once),
         BOTH_WAYS(g11_a_refund_that_is_too_small_parks_the_tenant_for_less_time),
         BOTH_WAYS(g11_a_settlement_into_debt_makes_the_tenant_wait_longer),
         BOTH_WAYS(g11_and_g9_a_tenants_ticket_larger_than_its_bucket_waits_for_a_full_one),
