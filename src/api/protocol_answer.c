@@ -2,6 +2,7 @@
 #include "api/protocol_parts.h"
 
 #include "base/slice.h"
+#include "log/rate_limited_log.h"
 #include "tenants/api_key.h"
 #include "tenants/token.h"
 #include "worker/config_snapshot.h"
@@ -62,6 +63,10 @@ void weir_protocol_auth(struct weir_slot *slot, const struct weir_lines *lines)
     session->token_bytes = (uint32_t)lines->id.bytes;
     struct weir_protocol_caller caller = weir_session_caller(session);
     if (caller.wrong) {
+        static struct weir_rate_limited_log wrong_tokens;
+        weir_log_rate_limited(&wrong_tokens, session->worker->loop.now_ns, WEIR_LOG_WARN,
+                              "wrong_token", NULL,
+                              "AUTH of the job protocol was refused: it came with no known token.");
         weir_slot_answer(slot, "ERROR unauthorized Unknown token.");
     } else {
         weir_slot_answer(slot, "OK");

@@ -2,6 +2,7 @@
 #include "api/handlers.h"
 
 #include "base/slice.h"
+#include "log/rate_limited_log.h"
 #include "tenants/token.h"
 #include "worker/config_snapshot.h"
 
@@ -94,6 +95,14 @@ static bool leads_to(const struct route *route, const struct weir_call *call)
             weir_slice_equal(call->segments[route->segments - 1], weir_slice_of(route->last)));
 }
 
+static void log_wrong_token(const struct weir_call *call, const char *what)
+{
+    static struct weir_rate_limited_log wrong_tokens;
+    struct weir_log_names names = {.client = weir_slice_of(call->client->peer)};
+    weir_log_rate_limited(&wrong_tokens, call->worker->loop.now_ns, WEIR_LOG_WARN, "wrong_token",
+                          &names, "A call of the API was refused with 401: it came with %s.", what);
+}
+
 /* An API key lets its tenant hand in jobs, and see these and what it has used; nothing else. */
 static bool may_call_by_key(struct weir_call *call, const struct route *route)
 {
@@ -106,6 +115,7 @@ static bool may_call_by_key(struct weir_call *call, const struct route *route)
             "A tenant's API key allows the tenant's own jobs, GET /usage and requests to the "
             "gateway's routes. Other calls need one of the config's api_tokens.");
     } else {
+        log_wrong_token(call, "an unknown or revoked API key");
         weir_call_problem(call, WEIR_PROBLEM_UNAUTHORIZED, 401,
                           "The API key is unknown or has been revoked. Ask the operator of this "
                           "gateway for another one.");
@@ -127,6 +137,7 @@ static bool may_call(struct weir_call *call, const struct route *route)
         return true;
     }
     if (call->credential.scopes == 0) {
+        log_wrong_token(call, "no known token");
         weir_call_problem(call, WEIR_PROBLEM_UNAUTHORIZED, 401,
                           "This API requires a token. Send one of the config's api_tokens as "
                           "Authorization: Bearer TOKEN.");

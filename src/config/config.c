@@ -45,6 +45,11 @@ static const struct weir_field top_fields[] = {
      .print = weir_print_section_field,
      .offset = offsetof(struct weir_config, events),
      .section = &weir_section_events},
+    {.name = "log",
+     .read = weir_read_log,
+     .print = weir_print_section_field,
+     .offset = offsetof(struct weir_config, log),
+     .section = &weir_section_log},
     WEIR_FIELD_SECTION("dns", struct weir_config, dns, weir_section_dns),
     WEIR_FIELD_ITEMS("trusted", weir_read_trusted, struct weir_config, trusted, trusted_count,
                      weir_print_network, .in_brackets = true, .even_empty = true),
@@ -81,6 +86,7 @@ static void set_defaults(struct weir_config *config)
     config->events.rotate_bytes = ROTATE_DEFAULT_BYTES;
     config->events.keep = ROTATED_KEPT_DEFAULT;
     config->events.readers_max = EVENT_READERS_DEFAULT;
+    config->log.level = WEIR_CONFIG_LOG_WARN;
     config->trusted = trusted_default;
     config->trusted_count = sizeof trusted_default / sizeof trusted_default[0];
     config->tenant_default.budget = weir_budget_limits_none();

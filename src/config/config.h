@@ -421,6 +421,24 @@ struct weir_config_events {
     uint32_t readers_max; /* of the API's at once */
 };
 
+enum weir_config_log_level {
+    WEIR_CONFIG_LOG_DEBUG,
+    WEIR_CONFIG_LOG_INFO,
+    WEIR_CONFIG_LOG_WARN,
+    WEIR_CONFIG_LOG_ERROR
+};
+
+enum weir_config_log_format {
+    WEIR_CONFIG_LOG_TEXT,
+    WEIR_CONFIG_LOG_JSON
+};
+
+struct weir_config_log {
+    enum weir_config_log_level level;
+    enum weir_config_log_format format;
+    struct weir_slice file; /* empty: stderr */
+};
+
 /* Who is asked for the addresses of names. */
 struct weir_config_dns {
     const struct weir_config_address *servers; /* IP addresses */
@@ -439,6 +457,7 @@ struct weir_config {
     uint32_t threads; /* 0: as many as there are cores */
     uint64_t grace_ns;
     struct weir_config_events events;
+    struct weir_config_log log;
     struct weir_config_dns dns;
     const struct weir_config_network *trusted;
     uint32_t trusted_count;

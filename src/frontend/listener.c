@@ -243,13 +243,14 @@ static void warn_full(struct weir_listener *listener, enum client_slot place, ui
     }
     char name[WEIR_ADDRESS_TEXT_MAX];
     weir_address_format(&listener->address, name);
-    weir_log_rate_limited(&listener->full, now_ns, "%s: max_connections reached (%u open). %s",
-                          name, listener->config->connections_max,
-                          listener->service->raw
-                              ? "New clients wait until others leave. Raise max_connections."
-                              : "For each new client the connection that is idle for longest is "
-                                "closed; while none is idle, new clients wait. Raise "
-                                "max_connections, or lower timeouts.idle.");
+    struct weir_log_names names = {.listener = weir_slice_of(name)};
+    weir_log_rate_limited(
+        &listener->full, now_ns, WEIR_LOG_WARN, "listener_full", &names,
+        "%s: max_connections reached (%u open). %s", name, listener->config->connections_max,
+        listener->service->raw ? "New clients wait until others leave. Raise max_connections."
+                               : "For each new client the connection that is idle for longest is "
+                                 "closed; while none is idle, new clients wait. Raise "
+                                 "max_connections, or lower timeouts.idle.");
 }
 
 static bool anybody_waits(const struct weir_acceptor *acceptor)

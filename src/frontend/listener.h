@@ -5,7 +5,7 @@
 #ifndef WEIR_FRONTEND_LISTENER_H
 #define WEIR_FRONTEND_LISTENER_H
 
-#include "gates/rate_limited_log.h"
+#include "log/rate_limited_log.h"
 #include "net/socket.h"
 #include "worker/worker.h"
 

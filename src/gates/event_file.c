@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/slice.h"
 #include "gates/event_line.h"
+#include "log/log.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -162,8 +163,9 @@ static bool write_all(struct weir_event_file *file, struct weir_slice text)
 static void say_failure(struct weir_event_file *file, bool full)
 {
     if (!file->failing) {
-        fprintf(stderr, "weir: events: %s%s: %s; what happens meanwhile is not written there\n",
-                file->path, full ? " cannot be rotated" : "", strerror(errno));
+        weir_log_event(WEIR_LOG_ERROR, "events_lost", NULL,
+                       "events: %s%s: %s; what happens meanwhile is not written there", file->path,
+                       full ? " cannot be rotated" : "", strerror(errno));
     }
     file->failing = true;
 }

@@ -109,6 +109,31 @@ static bool catch_up(struct weir_event_writer *event_writer, const struct weir_e
     return write_down(state, &event);
 }
 
+/* ---- lanes that are paused ---- */
+
+/* The log does not wait, so it may be written to under the key's lock. A pause until another lane
+ * has answered is an ordinary step of a request. */
+static void log_pause(const struct weir_event_context *state, const struct weir_event *event)
+{
+    const struct weir_pause_lines *pauses = state->pauses;
+    if (pauses == NULL || event->cause == WEIR_PAUSE_FAILING || event->value <= event->at_ns) {
+        return;
+    }
+    bool breaker = event->cause == WEIR_PAUSE_BREAKER;
+    struct weir_log_names names = {
+        .gate = pauses->gate,
+        .key = weir_key_name(state->key),
+        .upstream = weir_lane_names_name(pauses->lane_names, pauses->lane_list, event->lane_id)};
+    weir_log_rate_limited(pauses->limiter, event->at_ns, breaker ? WEIR_LOG_WARN : WEIR_LOG_INFO,
+                          "lane_paused", &names, "Gate `%.*s`: lane %u is paused for %llu ms: %s.",
+                          (int)pauses->gate.bytes, pauses->gate.data, event->lane_id,
+                          (unsigned long long)((event->value - event->at_ns) / WEIR_NS_PER_MS),
+                          breaker ? "too many requests failed there, so its breaker tripped"
+                          : event->cause == WEIR_PAUSE_ASKED
+                              ? "the upstream refused requests or asked for a pause"
+                              : "a caller has set it");
+}
+
 /* ---- all of it ---- */
 
 bool weir_event_writer_write(struct weir_event_writer *event_writer,
@@ -118,6 +143,9 @@ bool weir_event_writer_write(struct weir_event_writer *event_writer,
     bool wake = false;
     struct weir_event event;
     while (weir_event_ring_pop(ring, &event)) {
+        if (event.kind == WEIR_EVENT_PAUSE) {
+            log_pause(state, &event);
+        }
         if (event.kind != WEIR_EVENT_LIMIT || !is_passed_over(event_writer, key, &event)) {
             wake = write_down(state, &event) || wake;
         }

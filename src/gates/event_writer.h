@@ -9,6 +9,8 @@
 #define WEIR_GATES_EVENT_WRITER_H
 
 #include "gates/event_log.h"
+#include "gates/lane_names.h"
+#include "log/rate_limited_log.h"
 #include "weir/key.h"
 
 #define WEIR_EVENT_WRITER_INTERVAL_NS WEIR_NS_PER_SECOND
@@ -18,11 +20,23 @@ struct weir_event_writer {
     uint64_t due_ns; /* when a limit that was passed over has to be told; 0: none */
 };
 
+/* The kinds of events of which the log gets lines, whether the event log has readers or not. */
+#define WEIR_EVENTS_LOGGED (1u << WEIR_EVENT_PAUSE)
+
+/* What a line of the log about a paused lane needs. */
+struct weir_pause_lines {
+    struct weir_rate_limited_log *limiter; /* the gate's */
+    struct weir_slice gate;
+    const struct weir_lane_names *lane_names;
+    uint32_t lane_list; /* the number of the key's list */
+};
+
 /* Where and for whom it is written. */
 struct weir_event_context {
     struct weir_event_log *event_log;
     uint32_t gate;
     struct weir_key *key;
+    const struct weir_pause_lines *pauses; /* null: none are logged */
 };
 
 /* Whether there is anything to write. */

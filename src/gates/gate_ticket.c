@@ -39,15 +39,16 @@ static WEIR_COLD void report_full_table(struct weir_gate_entry *entry, uint32_t 
                                         bool refused, uint64_t now_ns)
 {
     int name_bytes = (int)entry->name_bytes;
+    struct weir_log_names names = {.gate = {entry->name, entry->name_bytes}};
     if (refused) {
         weir_log_rate_limited(
-            &entry->refusing, now_ns,
+            &entry->refusing, now_ns, WEIR_LOG_WARN, "gate_keys_refused", &names,
             "gate %.*s: a request with a new key was refused, because all %u keys "
             "(max_keys) are held, waited for, in debt or paused; raise max_keys, "
             "or let the route make fewer keys",
             name_bytes, entry->name, keys_max);
     } else {
-        weir_log_rate_limited(&entry->displacing, now_ns,
+        weir_log_rate_limited(&entry->displacing, now_ns, WEIR_LOG_WARN, "gate_keys_full", &names,
                               "gate %.*s: its table of keys is full (max_keys: %u), and the keys "
                               "unused for longest are forgotten before their time; raise max_keys, "
                               "or let the route make fewer keys",

@@ -13,7 +13,7 @@
 #include "core/key.h"
 #include "gates/event_writer.h"
 #include "gates/gate_ticket.h"
-#include "gates/rate_limited_log.h"
+#include "log/rate_limited_log.h"
 
 #include <pthread.h>
 
@@ -61,6 +61,7 @@ struct weir_gate_entry {
     uint64_t displaced; /* weir_gate_displaced() when it was last reported; under the lock */
     struct weir_rate_limited_log displacing;
     struct weir_rate_limited_log refusing;
+    struct weir_rate_limited_log pausing;
     size_t name_bytes;
     char name[];
 };
@@ -144,10 +145,11 @@ static inline struct weir_key_work weir_key_work_begin(struct weir_gates *gates,
                                                        uint32_t loop_index)
 {
     const struct weir_event_log *event_log = gates->options.event_log;
+    struct weir_event_ring *ring = &gates->staged[loop_index].ring;
     bool heard = event_log != NULL && weir_event_log_read_by_any(event_log);
-    return (struct weir_key_work){.news.events = heard ? &gates->staged[loop_index].ring : NULL,
-                                  .gates = gates,
-                                  .loop_index = loop_index};
+    ring->kinds = heard ? WEIR_EVENTS_STREAM : WEIR_EVENTS_LOGGED;
+    return (struct weir_key_work){
+        .news.events = event_log == NULL ? NULL : ring, .gates = gates, .loop_index = loop_index};
 }
 
 /* Under the lock: takes the news and the events, and sees whether a timer is needed. */

@@ -35,7 +35,12 @@ WEIR_APART void weir_key_work_collect_news(struct weir_key *key, struct weir_key
 WEIR_APART void weir_key_work_write_events(struct weir_key *key, struct weir_key_work *work)
 {
     struct weir_key_state *state = weir_key_state_of(key);
-    struct weir_event_context place = {work->gates->options.event_log, state->gate, key};
+    struct weir_gate_entry *entry = work->gates->entries[state->gate];
+    struct weir_pause_lines pauses = {.limiter = &entry->pausing,
+                                      .gate = {entry->name, entry->name_bytes},
+                                      .lane_names = &work->gates->lane_names,
+                                      .lane_list = state->lane_names};
+    struct weir_event_context place = {work->gates->options.event_log, state->gate, key, &pauses};
     work->wake = weir_event_writer_write(&state->event_writer, &place, work->news.events);
     uint64_t due_ns = state->event_writer.due_ns;
     if (due_ns != 0 && due_ns < work->news.wake_ns) {

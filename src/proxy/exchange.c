@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "gates/refusal.h"
+#include "proxy/refusal_log.h"
 #include "wire/head_writer.h"
 
 #include <assert.h>
@@ -181,6 +182,7 @@ void weir_exchange_answer_problem(struct weir_exchange *exchange, struct weir_pr
         return;
     }
     weir_filters_problem(exchange, problem);
+    weir_refusal_log(exchange, problem);
     problem->add_fields = weir_filters_add_fields;
     problem->add_members = weir_filters_add_members;
     problem->replace = weir_filters_replace;

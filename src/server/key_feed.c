@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "server/key_feed.h"
 
+#include "log/log.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -74,10 +76,12 @@ void weir_key_feed_refresh(struct weir_key_feed *feed)
     }
     struct weir_api_keys *keys = read_keys(feed->data, &fault);
     if (keys == NULL) {
-        fprintf(stderr, "weir: %s\nweir: the API keys stay as they were\n", fault.error);
+        weir_log_event(WEIR_LOG_ERROR, "api_keys_refused", NULL,
+                       "%s; the API keys stay as they were", fault.error);
         return;
     }
     hand_out(feed, keys);
+    weir_log_event(WEIR_LOG_INFO, "api_keys_read", NULL, "%u API keys", weir_api_keys_count(keys));
     printf("weir: %u API keys\n", weir_api_keys_count(keys));
     fflush(stdout);
     weir_api_keys_give(keys);

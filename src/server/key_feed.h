@@ -39,7 +39,7 @@ WEIR_MUST_CHECK bool weir_key_feed_begin(struct weir_key_feed *feed, struct weir
                                          struct weir_key_file_fault *fault);
 
 /* If the file has changed, delivers its keys to all loops and waits until they have them. If the
- * file has a fault, it is reported on stderr and the old keys stay in force. Called by one thread,
+ * file has a fault, it is reported in the log and the old keys stay in force. Called by one thread,
  * which is not a loop's, while the loops run. */
 void weir_key_feed_refresh(struct weir_key_feed *feed);
 

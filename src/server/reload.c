@@ -2,15 +2,45 @@
  * itself, and how the threads take it up, at the start and while they run. */
 #include "frontend/client_connection.h"
 #include "gates/event_file.h"
+#include "log/log.h"
 #include "server/server_internal.h"
 #include "server/snapshot_build.h"
 #include "tenants/usage_file.h"
 #include "upstream/upstream.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- the log ---- */
+
+static_assert((int)WEIR_CONFIG_LOG_ERROR == (int)WEIR_LOG_ERROR, "levels have the log's numbers");
+static_assert((int)WEIR_CONFIG_LOG_JSON == (int)WEIR_LOG_JSON, "formats have the log's numbers");
+
+bool weir_server_open_log(const struct weir_config *config, char *error, size_t error_bytes)
+{
+    const struct weir_config_log *log = &config->log;
+    struct weir_log_settings settings = {.level = (enum weir_log_level)log->level,
+                                         .format = (enum weir_log_format)log->format,
+                                         .file = log->file};
+    if (!weir_log_open(&settings)) {
+        snprintf(error, error_bytes, "log.file: %.*s cannot be opened: %s", (int)log->file.bytes,
+                 log->file.data, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+void weir_server_reopen_files(struct weir_server *server)
+{
+    weir_log_reopen();
+    if (server->event_file != NULL) {
+        weir_event_file_refresh(server->event_file, &server->snapshot->config->events);
+    }
+    weir_log_event(WEIR_LOG_INFO, "reopened", NULL, "The log's files have been opened again");
+}
 
 /* ---- what a snapshot needs ---- */
 
@@ -70,10 +100,12 @@ static void warn_unverified_tls(const struct weir_config *config)
     for (uint32_t i = 0; i < config->upstream_count; i++) {
         const struct weir_config_upstream *upstream = &config->upstreams[i];
         if (!upstream->tls.verify) {
-            fprintf(stderr,
-                    "weir: upstream %.*s: certificates are not checked (tls.verify is false), so "
-                    "an attacker on the way can impersonate it\n",
-                    (int)upstream->name.bytes, upstream->name.data);
+            struct weir_log_names names = {.upstream = upstream->name};
+            weir_log_event(
+                WEIR_LOG_WARN, "tls_unverified", &names,
+                "upstream %.*s: certificates are not checked (tls.verify is false), so an "
+                "attacker on the way can impersonate it",
+                (int)upstream->name.bytes, upstream->name.data);
         }
     }
 }
@@ -103,7 +135,7 @@ static void restore_extensions(struct weir_server *server, uint32_t count)
         struct weir_extension_slot *slot = &server->extensions[i];
         if (slot->state != NULL &&
             !slot->kind->configure(slot->state, server->snapshot, error, sizeof error)) {
-            weir_server_complain(slot->kind->name, error);
+            weir_log_event(WEIR_LOG_ERROR, "failed", NULL, "%s: %s", slot->kind->name, error);
         }
     }
 }
@@ -253,7 +285,8 @@ static void adopt(struct weir_server *server, struct weir_config_snapshot *snaps
     await(&reload->done, 1);
     if (reload->status !=
         WEIR_OK) { /* out of memory: some keys follow the new settings, some not */
-        weir_server_complain("reload", weir_status_text(reload->status));
+        weir_log_event(WEIR_LOG_ERROR, "failed", NULL, "reload: %s",
+                       weir_status_text(reload->status));
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].adopt = (struct weir_post){.arrive = on_adopt};
@@ -265,12 +298,24 @@ static void adopt(struct weir_server *server, struct weir_config_snapshot *snaps
     server->snapshot = snapshot;
 }
 
+/* The log goes on as the config in force says. */
+static void restore_log(const struct weir_server *server)
+{
+    char error[WEIR_RELOAD_ERROR_MAX];
+    if (!weir_server_open_log(server->snapshot->config, error, sizeof error)) {
+        weir_log_event(WEIR_LOG_ERROR, "failed", NULL, "%s", error);
+    }
+}
+
 /* Makes or opens what a snapshot needs. On failure nothing is left, and `error` has a sentence. */
 static bool prepare_snapshot(struct weir_server *server, struct weir_config_snapshot *snapshot,
                              struct weir_event_file **events, char *error, size_t error_bytes)
 {
     const char *why = NULL;
     *events = server->event_file;
+    if (!weir_server_open_log(snapshot->config, error, error_bytes)) {
+        return false;
+    }
     if (prepare_events(server, &snapshot->config->events, events, &why) &&
         make_worker_configs(server, snapshot, &why)) {
         const struct weir_extension *failed;
@@ -284,6 +329,7 @@ static bool prepare_snapshot(struct weir_server *server, struct weir_config_snap
     if (*events != NULL && *events != server->event_file) {
         weir_event_file_close(*events);
     }
+    restore_log(server);
     return false;
 }
 
@@ -322,17 +368,33 @@ static void reload_config(struct weir_server *server, struct weir_reload_outcome
     adopt_events(server, &snapshot->config->events, events);
 }
 
-/* Writes the outcome to the server's own stdout or stderr. */
+/* A line of the log for each line of the text. */
+static void log_lines(const char *text)
+{
+    while (*text != '\0') {
+        size_t bytes = strcspn(text, "\n");
+        weir_log_event(WEIR_LOG_ERROR, "config_refused", NULL, "%.*s", (int)bytes, text);
+        text += bytes + (text[bytes] != '\0');
+    }
+}
+
+/* Logs the outcome; stdout has a line when a config has been taken up. */
 static void report_outcome(const struct weir_reload_outcome *outcome)
 {
     if (outcome->end == WEIR_RELOAD_REFUSED) {
-        fprintf(stderr, "%s\nweir: reload: everything goes on as before\n", outcome->error);
+        log_lines(outcome->error);
+        weir_log_event(WEIR_LOG_ERROR, "config_refused", NULL,
+                       "reload: everything goes on as before");
         return;
     }
     if (outcome->needs_restart != NULL) {
-        fprintf(stderr, "weir: reload: a change of %s needs a restart; it is not in force\n",
-                outcome->needs_restart);
+        weir_log_event(WEIR_LOG_WARN, "needs_restart", NULL,
+                       "reload: a change of %s needs a restart; it is not in force",
+                       outcome->needs_restart);
     }
+    weir_log_event(WEIR_LOG_INFO, "reloaded", NULL, "Reloaded: %u gates, %u routes, %u upstreams",
+                   outcome->gates, outcome->routes, outcome->upstreams);
+    weir_log_flush(); /* what reads stdout may look into the log */
     printf("weir: reloaded\n");
     fflush(stdout);
 }

@@ -15,6 +15,7 @@
 #include "gates/event_file.h"
 #include "llm/llm_metrics.h"
 #include "llm/llm_worker.h"
+#include "log/log.h"
 #include "net/descriptors.h"
 #include "proxy/exchange.h"
 #include "proxy/exchange_flow.h"
@@ -23,6 +24,7 @@
 #include "tenants/usage_file.h"
 #include "upstream/secret.h"
 #include "upstream/upstream_connection.h"
+#include "weir/version.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -47,6 +49,9 @@
 int weir_server_complain(const char *what, const char *why)
 {
     fprintf(stderr, "weir: %s: %s\n", what, why);
+    if (weir_log_has_file()) {
+        weir_log_event(WEIR_LOG_ERROR, "failed", NULL, "%s: %s", what, why);
+    }
     return 1;
 }
 
@@ -75,6 +80,8 @@ static int open_listener(struct weir_server *server, const struct weir_config_li
         }
     }
     weir_address_format(&listener->address, text);
+    struct weir_log_names names = {.listener = weir_slice_of(text)};
+    weir_log_event(WEIR_LOG_INFO, "listening", &names, "%s on %s", what, text);
     printf("weir: %s on %s\n", what, text);
     return 0;
 }
@@ -82,6 +89,7 @@ static int open_listener(struct weir_server *server, const struct weir_config_li
 static int open_listeners(struct weir_server *server)
 {
     const struct weir_config *config = server->first->config;
+    weir_log_flush(); /* what reads stdout may look into the log */
     for (uint32_t i = 0; i < config->listen_count; i++) {
         if (open_listener(server, &config->listen[i], &weir_proxy, "listening") != 0) {
             return 1;
@@ -417,19 +425,24 @@ static void obey_signals(struct weir_server *server, const sigset_t *signals)
 {
     const struct timespec patience = {.tv_sec = KEY_FILE_S};
     int which = SIGHUP;
-    while (which == SIGHUP || which < 0) {
+    while (which == SIGHUP || which == SIGUSR1 || which < 0) {
         which = sigtimedwait(signals, NULL, &patience);
         if (which == SIGHUP) {
             weir_server_reload(server);
+        } else if (which == SIGUSR1) {
+            weir_server_reopen_files(server);
         } else if (which < 0) {
             weir_key_feed_refresh(&server->keys);
             weir_secrets_refresh(server->snapshot->secrets);
         }
     }
     weir_reload_end(&server->reload);
+    weir_log_event(WEIR_LOG_INFO, "draining", NULL, "Draining after %s",
+                   which == SIGINT ? "SIGINT" : "SIGTERM");
     printf("weir: draining\n");
     fflush(stdout);
     signal(SIGHUP, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN);
     pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* a second signal ends the program at once */
 }
 
@@ -441,8 +454,9 @@ static int run(struct weir_server *server, const sigset_t *signals)
     for (uint32_t i = 0; i < server->thread_count; i++) {
         struct weir_thread *thread = &server->threads[i];
         if (pthread_create(&thread->id, NULL, run_thread, thread) != 0) {
-            exit(weir_server_complain("thread",
-                                      strerror(errno))); /* other threads may run already */
+            int status = weir_server_complain("thread", strerror(errno));
+            weir_log_flush();
+            exit(status); /* other threads may run already */
         }
     }
     weir_server_resume_extensions(server);
@@ -500,6 +514,24 @@ static void raise_descriptor_limit(void)
     }
 }
 
+static int serve(struct weir_server *server, struct weir_config *config, const sigset_t *signals)
+{
+    if (open_threads(server) != 0 || open_gates(server) != 0) {
+        return 1; /* the process cannot run without it; the system frees what was made */
+    }
+    weir_log_event(WEIR_LOG_INFO, "start", NULL, "weir %s starts, process %ld, threads %u",
+                   weir_version(), (long)getpid(), server->thread_count);
+    int status = weir_server_adopt_first(server, config);
+    if (status == 0) {
+        status = run(server, signals);
+    }
+    close_threads(server);
+    weir_config_snapshot_give(server->snapshot);
+    weir_config_snapshot_give(server->first);
+    weir_log_event(WEIR_LOG_INFO, "end", NULL, "weir ends with status %d", status);
+    return status;
+}
+
 int weir_serve(const struct weir_serve_options *options)
 {
     raise_descriptor_limit();
@@ -508,25 +540,21 @@ int weir_serve(const struct weir_serve_options *options)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGHUP);
+    sigaddset(&signals, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN); /* a reader of our events or output may go away; we must not */
     char error[WEIR_RELOAD_ERROR_MAX];
     struct weir_config *config = options->load(options->context, error, sizeof error);
     if (config == NULL) {
-        fprintf(stderr, "%s\n", error);
+        fprintf(stderr, "%s\n", error); /* without a config it is not known where the log goes */
         return 1;
+    }
+    if (!weir_server_open_log(config, error, sizeof error)) {
+        return weir_server_complain("log", error);
     }
     struct weir_server server = {.options = options, .thread_count = thread_count(config)};
     weir_reload_init(&server.reload);
-    if (open_threads(&server) != 0 || open_gates(&server) != 0) {
-        return 1; /* the process cannot run without it; the system frees what was made */
-    }
-    int status = weir_server_adopt_first(&server, config);
-    if (status == 0) {
-        status = run(&server, &signals);
-    }
-    close_threads(&server);
-    weir_config_snapshot_give(server.snapshot);
-    weir_config_snapshot_give(server.first);
+    int status = serve(&server, config, &signals);
+    weir_log_close();
     return status;
 }

@@ -18,7 +18,7 @@ struct weir_serve_options {
 };
 
 /* Serves until SIGTERM or SIGINT, then drains; SIGHUP reloads the config. The result is the
- * program's exit status. Failures are written to stderr. */
+ * program's exit status. Failures are logged. */
 int weir_serve(const struct weir_serve_options *options);
 
 #endif

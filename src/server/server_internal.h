@@ -68,11 +68,19 @@ struct weir_server {
     struct weir_reload reload;
 };
 
-/* Writes `what` and `why` to stderr. Returns 1, the program's exit status. */
+/* Why the program cannot start: writes `what` and `why` to stderr, as all commands do, and to the
+ * log if that has a file. Returns 1, the program's exit status. */
 int weir_server_complain(const char *what, const char *why);
 
+/* Opens the log as the config says, or changes it. False, with a sentence, if its file cannot be
+ * opened: then it stays as it was. */
+bool weir_server_open_log(const struct weir_config *config, char *error, size_t error_bytes);
+
+/* Opens the files that others may have moved away: of the log and of events. */
+void weir_server_reopen_files(struct weir_server *server);
+
 /* Takes up the first config, which is the server's from now on, before any thread runs. Returns 0,
- * or 1 after writing the reason to stderr. */
+ * or 1 after logging the reason. */
 int weir_server_adopt_first(struct weir_server *server, struct weir_config *config);
 
 /* Reloads the config, for a signal and for all requests that came before it began, and reports the

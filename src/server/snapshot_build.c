@@ -70,6 +70,16 @@ static struct weir_filter_list *make_filters(const struct weir_config *config,
     return filters;
 }
 
+/* Null without memory. */
+static struct weir_server_lines *make_server_lines(const struct weir_config *config)
+{
+    size_t count = 1; /* calloc() may answer null for none */
+    for (uint32_t i = 0; i < config->upstream_count; i++) {
+        count += config->upstreams[i].url_count;
+    }
+    return calloc(count, sizeof(struct weir_server_lines));
+}
+
 static void destroy_snapshot(struct weir_config_snapshot *snapshot)
 {
     weir_trust_destroy(snapshot->trust);
@@ -81,6 +91,7 @@ static void destroy_snapshot(struct weir_config_snapshot *snapshot)
     free(snapshot->filter_settings);
     free(snapshot->rpc_settings);
     free(snapshot->lane_names);
+    free(snapshot->server_lines);
     free(snapshot->learns);
     free(snapshot->gates);
     free(snapshot);
@@ -97,6 +108,7 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     bool *learning = calloc(config->gate_count + UINT32_C(1), sizeof *learning);
     struct weir_dialect *dialects = weir_dialects_create(config);
     struct weir_rpc_settings *rpc_settings = weir_rpc_settings_create(config);
+    struct weir_server_lines *server_lines = make_server_lines(config);
     struct weir_filter_list *filters = NULL;
     struct weir_tokens *tokens = weir_tokens_load(config, error);
     struct weir_trust *trust = tokens == NULL ? NULL : weir_trust_load(config, error);
@@ -115,7 +127,7 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
                   ? NULL
                   : make_filters(config, dialects, rpc_settings);
     if (snapshot == NULL || numbers == NULL || lane_names == NULL || learning == NULL ||
-        filters == NULL) {
+        filters == NULL || server_lines == NULL) {
         *error = "out of memory";
         goto failed;
     }
@@ -137,6 +149,7 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     snapshot->filter_settings = dialects;
     snapshot->rpc_settings = rpc_settings;
     snapshot->lane_names = lane_names;
+    snapshot->server_lines = server_lines;
     snapshot->tokens = tokens;
     snapshot->prices = prices;
     snapshot->trust = trust;
@@ -146,6 +159,7 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     return snapshot;
 
 failed:
+    free(server_lines);
     weir_prices_destroy(prices);
     weir_secrets_destroy(secrets);
     weir_trust_destroy(trust);

@@ -6,19 +6,19 @@
 #include "store/record.h"
 
 #include "base/slice.h"
+#include "log/log.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #define RESULT_ERROR "its result is damaged on disk: redrive the job to get the result again"
 
 static void report_condemned(struct weir_store *store, uint64_t number, const char *what)
 {
     atomic_fetch_add_explicit(&store->damaged, 1, memory_order_relaxed);
-    fprintf(stderr,
-            "weir: %s: the %s of job number %" PRIu64 " is damaged on disk; the job is a dead"
-            " letter now\n",
-            store->database.path, what, number);
+    weir_log_event(WEIR_LOG_ERROR, "job_damaged", NULL,
+                   "%s: the %s of job number %" PRIu64
+                   " is damaged on disk; the job is a dead letter now",
+                   store->database.path, what, number);
 }
 
 /* A job whose id is lost gets another one, which must be found as well. */

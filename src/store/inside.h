@@ -110,7 +110,7 @@ struct weir_store {
     uint64_t sweep_ns; /* when to look at the agenda again */
     uint64_t heal_ns;  /* when to try whether the disk works again */
     uint64_t busy_ns;  /* when there was last something to write */
-    bool failure_told; /* the failure was reported on stderr, but not yet its end */
+    bool failure_told; /* the failure was logged, but not yet its end */
     uint64_t told_ns;  /* when either was reported */
     atomic_uint_fast64_t file_last;
     atomic_uint_fast64_t dead;

@@ -7,6 +7,7 @@
  * as sweeping, is done in small steps, along with batches or while there are none. */
 #define _GNU_SOURCE
 #include "base/list.h"
+#include "log/log.h"
 #include "store/file_io.h"
 #include "store/inside.h"
 #include "store/lock.h"
@@ -39,7 +40,7 @@
  */
 #define IDLE_PART 4u
 
-/* The least time between two lines on stderr that the disk fails or works again. */
+/* The least time between two lines of the log that the disk fails or works again. */
 #define REPORT_AGAIN_NS (10 * WEIR_NS_PER_SECOND)
 
 #define SWEEP_INTERVAL_NS WEIR_NS_PER_SECOND
@@ -423,12 +424,13 @@ static void condemn_reported(struct weir_store *store)
 static void tell_failure(const struct weir_store *store)
 {
     const struct weir_database_health *health = &store->database.health;
-    fprintf(stderr,
-            "weir: jobs cannot be recorded in %s: %s%s%s; no job is accepted or started meanwhile, "
-            "running jobs go on%s\n",
-            store->folder, health->why, health->error == 0 ? "" : ": ",
-            health->error == 0 ? "" : strerror(health->error),
-            health->damaged ? "" : ", and Weir tries again twice a second");
+    weir_log_event(
+        WEIR_LOG_ERROR, "store_failed", NULL,
+        "jobs cannot be recorded in %s: %s%s%s; no job is accepted or started meanwhile, "
+        "running jobs go on%s",
+        store->folder, health->why, health->error == 0 ? "" : ": ",
+        health->error == 0 ? "" : strerror(health->error),
+        health->damaged ? "" : ", and Weir tries again twice a second");
 }
 
 /* Writes one line when the store begins to fail and one when it works again. A disk that flaps
@@ -440,7 +442,8 @@ static void report_health(struct weir_store *store)
     }
     uint64_t now_ns = weir_clock_ns();
     if (store->failure_told) {
-        fprintf(stderr, "weir: jobs are recorded in %s again\n", store->folder);
+        weir_log_event(WEIR_LOG_WARN, "store_works", NULL, "jobs are recorded in %s again",
+                       store->folder);
     } else if (store->told_ns == 0 || now_ns - store->told_ns >= REPORT_AGAIN_NS) {
         tell_failure(store);
     } else {
@@ -658,10 +661,11 @@ static bool open_copy(struct weir_store *store, const struct weir_store_options 
         !weir_salvage(path, &salvage, error, error_bytes)) {
         return false;
     }
-    fprintf(stderr,
-            "weir: %s was damaged: what can be read of it was copied into a new file; the damaged"
-            " one is kept as %s\n",
-            path, salvage.aside);
+    weir_log_event(
+        WEIR_LOG_ERROR, "store_salvaged", NULL,
+        "%s was damaged: what can be read of it was copied into a new file; the damaged one "
+        "is kept as %s",
+        path, salvage.aside);
     store->recovery.pages_lost = salvage.pages_lost;
     return open_database(store, options, error, error_bytes);
 }
@@ -681,12 +685,12 @@ static void tell_recovery(struct weir_store *store)
     /* Lost jobs are counted by gaps in the numbers of those that were found, and behind the last of
      * these there is no gap to see. */
     const char *at_least = recovery->pages_lost > 0 ? "at least " : "";
-    fprintf(stderr,
-            "weir: %s: %" PRIu64 " ids of jobs could be read; %" PRIu64
-            " jobs are damaged and are dead letters now; %s%" PRIu64 " jobs and %s%" PRIu64
-            " remembered ids are lost, %" PRIu64 " pages could not be read\n",
-            store->database.path, store->ids.count - recovery->damaged, recovery->damaged, at_least,
-            recovery->lost, at_least, recovery->ids_lost, recovery->pages_lost);
+    weir_log_event(WEIR_LOG_ERROR, "store_damaged", NULL,
+                   "%s: %" PRIu64 " ids of jobs could be read; %" PRIu64
+                   " jobs are damaged and are dead letters now; %s%" PRIu64 " jobs and %s%" PRIu64
+                   " remembered ids are lost, %" PRIu64 " pages could not be read",
+                   store->database.path, store->ids.count - recovery->damaged, recovery->damaged,
+                   at_least, recovery->lost, at_least, recovery->ids_lost, recovery->pages_lost);
     atomic_store(&store->damaged, recovery->damaged);
 }
 

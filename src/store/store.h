@@ -46,7 +46,7 @@ extern const struct weir_store_port weir_store_sqlite;
 
 /* Opens the store. Null on failure, with a sentence in `error` that says what to do: another Weir
  * has the folder, the file is no database, or of another program or a later version, the disk is
- * full. Damage that was repaired, and losses, are reported on stderr. The thread runs from now on.
+ * full. Damage that was repaired, and losses, are logged. The thread runs from now on.
  */
 struct weir_store *weir_store_open(const struct weir_store_options *options, char *error,
                                    size_t error_bytes);

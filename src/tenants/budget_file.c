@@ -5,6 +5,7 @@
 #include "tenants/budget_file.h"
 
 #include "base/slice.h"
+#include "log/log.h"
 #include "tenants/json_lines.h"
 
 #include <errno.h>
@@ -193,8 +194,9 @@ void weir_budget_file_load(struct weir_budget_book *book, const char *folder)
         return;
     }
     bool moved = path_of(folder, NAME ".damaged", aside) && rename(path, aside) == 0;
-    fprintf(stderr,
-            "weir: %s is damaged%s; budgets of tenants go by their usage of this month, those of "
-            "API keys start at zero. If there is a backup, restore it and start Weir again\n",
-            path, moved ? " and moved aside as budgets.damaged" : "");
+    weir_log_event(
+        WEIR_LOG_ERROR, "budgets_damaged", NULL,
+        "%s is damaged%s; budgets of tenants go by their usage of this month, those of API "
+        "keys start at zero. If there is a backup, restore it and start Weir again",
+        path, moved ? " and moved aside as budgets.damaged" : "");
 }

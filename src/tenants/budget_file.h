@@ -14,7 +14,7 @@
 
 #include "tenants/budget_book.h"
 
-/* Loads what the file has; problems with it are reported on stderr. */
+/* Loads what the file has; problems with it are logged. */
 void weir_budget_file_load(struct weir_budget_book *book, const char *folder);
 
 /* Saves the book. False, with errno, on failure. Requires that no other process writes to the

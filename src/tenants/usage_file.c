@@ -7,6 +7,7 @@
 #include "tenants/usage_file.h"
 
 #include "base/slice.h"
+#include "log/log.h"
 #include "tenants/budget_file.h"
 #include "tenants/json_lines.h"
 #include "tenants/whole_file.h"
@@ -147,13 +148,15 @@ static void report_saving(struct weir_usage_file *file, bool good)
     }
     file->failing = !good;
     if (good) {
-        fprintf(stderr, "weir: tenants' usage is saved in %s again\n", file->folder);
+        weir_log_event(WEIR_LOG_WARN, "usage_saved", NULL, "tenants' usage is saved in %s again",
+                       file->folder);
     } else {
-        fprintf(stderr,
-                "weir: tenants' usage cannot be kept in %s: %s. It is counted in memory, and Weir "
-                "tries again\n",
-                file->folder,
-                errno == EWOULDBLOCK ? "another process saves its usage there" : strerror(errno));
+        weir_log_event(
+            WEIR_LOG_ERROR, "usage_not_saved", NULL,
+            "tenants' usage cannot be kept in %s: %s. It is counted in memory, and Weir tries "
+            "again",
+            file->folder,
+            errno == EWOULDBLOCK ? "another process saves its usage there" : strerror(errno));
     }
 }
 
@@ -323,10 +326,11 @@ static void move_aside(const struct weir_usage_file *file, const char *name)
     snprintf(renamed, sizeof renamed, "%s.damaged", name);
     bool moved =
         path_of(file, name, path) && path_of(file, renamed, aside) && rename(path, aside) == 0;
-    fprintf(stderr,
-            "weir: %s/%s is damaged%s; that day's usage starts at zero. If there is a backup, "
-            "restore it and start Weir again\n",
-            file->folder, name, moved ? " and moved aside as NAME.damaged" : "");
+    weir_log_event(
+        WEIR_LOG_ERROR, "usage_damaged", NULL,
+        "%s/%s is damaged%s; that day's usage starts at zero. If there is a backup, restore it "
+        "and start Weir again",
+        file->folder, name, moved ? " and moved aside as NAME.damaged" : "");
 }
 
 /* Loads one file. False once there is no room for older days. */
@@ -343,14 +347,15 @@ static bool load(struct weir_usage_file *file, const char *name)
         move_aside(file, name);
         return true;
     case FOREIGN:
-        fprintf(stderr,
-                "weir: %s/%s is of another version of Weir; it is not loaded and not changed\n",
-                file->folder, name);
+        weir_log_event(WEIR_LOG_WARN, "usage_foreign", NULL,
+                       "%s/%s is of another version of Weir; it is not loaded and not changed",
+                       file->folder, name);
         return true;
     case FULL:
         break;
     }
-    fprintf(stderr, "weir: there is no room for what tenants used up to %s\n", name);
+    weir_log_event(WEIR_LOG_WARN, "usage_full", NULL,
+                   "there is no room for what tenants used up to %s", name);
     return false;
 }
 

@@ -18,7 +18,7 @@
 struct weir_usage_file;
 
 /* Loads the saved ledger and the saved budgets, and starts to save both. Problems with single files
- * are reported on stderr. Null, with a sentence, on failure. */
+ * are logged. Null, with a sentence, on failure. */
 struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage,
                                              struct weir_budget_book *budgets,
                                              struct weir_slice data, const char **error);

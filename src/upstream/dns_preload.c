@@ -2,9 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include "log/log.h"
 #include "upstream/upstream.h"
-
-#include <stdio.h>
 
 /* How many names are asked for at once. */
 #define CALLERS 8
@@ -58,8 +57,10 @@ static void on_told(struct weir_name_waiter *waiter, const char *wrong)
     if (wrong != NULL) {
         struct weir_slice upstream = caller->origin->upstream->config->name;
         struct weir_slice host = caller->origin->host;
-        fprintf(stderr, "weir: upstream %.*s: %.*s is not found, and will be asked for again: %s\n",
-                (int)upstream.bytes, upstream.data, (int)host.bytes, host.data, wrong);
+        struct weir_log_names names = {.upstream = upstream, .address = host};
+        weir_log_event(WEIR_LOG_WARN, "name_not_found", &names,
+                       "upstream %.*s: %.*s is not found, and will be asked for again: %s",
+                       (int)upstream.bytes, upstream.data, (int)host.bytes, host.data, wrong);
     }
     call_next(caller);
 }

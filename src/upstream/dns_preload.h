@@ -1,5 +1,5 @@
 /* dns_preload.h - looks all names of a worker config's upstreams up, a few at a time, and says on
- * stderr which of them cannot be found. Such a name is no reason not to serve: it may come later.
+ * the log which of them cannot be found. Such a name is no reason not to serve: it may come later.
  */
 #ifndef WEIR_UPSTREAM_DNS_PRELOAD_H
 #define WEIR_UPSTREAM_DNS_PRELOAD_H

@@ -4,10 +4,12 @@
  * An endpoint is alive while the table or a connection holds on to it. Everything belongs to one
  * worker and is called in its thread; only the endpoint of a fixed address is made by the thread
  * that loads the config, before the worker has it. */
+#define _GNU_SOURCE /* strerrordesc_np(), which threads may call */
 #include "upstream/endpoint.h"
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include "base/slice.h"
 #include "upstream/upstream_connection.h"
 
 #include <assert.h>
@@ -226,26 +228,76 @@ static uint64_t now_of(const struct weir_origin *origin)
     return origin->worker->loop.now_ns;
 }
 
-/* Leaves it alone for a while, twice as long as the last time. */
-static void take_out(struct weir_health *health, uint64_t first_ns, uint64_t longest_ns,
+/* ---- the log ---- */
+
+/* An address of the server, or all of it: `address` is null. */
+static struct weir_log_names names_of(const struct weir_origin *origin,
+                                      const struct weir_address *address,
+                                      char text[WEIR_ADDRESS_TEXT_MAX])
+{
+    struct weir_log_names names = {.upstream = origin->upstream->config->name,
+                                   .address = origin->authority};
+    if (address != NULL) {
+        weir_address_format(address, text);
+        names.address = weir_slice_of(text);
+    }
+    return names;
+}
+
+static void log_down(const struct weir_origin *origin, const struct weir_address *address,
+                     const struct weir_health *health)
+{
+    char text[WEIR_ADDRESS_TEXT_MAX];
+    if (origin->lines == NULL) {
+        return;
+    }
+    struct weir_log_names names = names_of(origin, address, text);
+    const char *error = origin->connect_error == 0 ? NULL : strerrordesc_np(origin->connect_error);
+    weir_log_rate_limited(
+        &origin->lines->down, now_of(origin), WEIR_LOG_WARN, "upstream_down", &names,
+        "Upstream `%.*s`: %.*s is down after %u failures in a row%s%s. It gets no requests for "
+        "%llu ms.",
+        (int)names.upstream.bytes, names.upstream.data, (int)names.address.bytes,
+        names.address.data, health->failures,
+        error == NULL ? "" : "; the last connection failed: ", error == NULL ? "" : error,
+        (unsigned long long)(health->pause_ns / WEIR_NS_PER_MS));
+}
+
+static void log_up(const struct weir_origin *origin, const struct weir_address *address)
+{
+    char text[WEIR_ADDRESS_TEXT_MAX];
+    if (origin->lines == NULL) {
+        return;
+    }
+    struct weir_log_names names = names_of(origin, address, text);
+    weir_log_rate_limited(&origin->lines->up, now_of(origin), WEIR_LOG_WARN, "upstream_up", &names,
+                          "Upstream `%.*s`: %.*s is up again.", (int)names.upstream.bytes,
+                          names.upstream.data, (int)names.address.bytes, names.address.data);
+}
+
+/* Leaves it alone for a while, twice as long as the last time. False if it was out already. */
+static bool take_out(struct weir_health *health, uint64_t first_ns, uint64_t longest_ns,
                      uint64_t now_ns)
 {
     if (health->down_until_ns > now_ns) {
-        return; /* those that were under way when it was taken out tell nothing new */
+        return false; /* those that were under way when it was taken out tell nothing new */
     }
     uint64_t pause_ns = health->pause_ns == 0 ? first_ns : health->pause_ns * 2;
     health->pause_ns = pause_ns < longest_ns ? pause_ns : longest_ns;
     health->down_until_ns = now_ns + health->pause_ns;
+    return true;
 }
 
-static void count_failure(struct weir_health *health, const struct weir_origin *origin)
+static void count_failure(struct weir_health *health, const struct weir_origin *origin,
+                          const struct weir_address *address)
 {
     const struct weir_breaker_settings *settings = &origin->upstream->config->health;
     health->failures++;
-    if (settings->failures > 0 && health->failures >= settings->failures) {
+    if (settings->failures > 0 && health->failures >= settings->failures &&
         take_out(health, settings->pause_ns,
                  settings->pause_max_ns == 0 ? settings->pause_ns : settings->pause_max_ns,
-                 now_of(origin));
+                 now_of(origin))) {
+        log_down(origin, address, health);
     }
 }
 
@@ -261,7 +313,7 @@ void weir_endpoint_failed(struct weir_endpoint *endpoint)
     if (endpoint->tally != NULL) {
         weir_tally_raise(endpoint->tally, WEIR_TALLY_FAILURES);
     }
-    count_failure(&endpoint->health, endpoint->origin);
+    count_failure(&endpoint->health, endpoint->origin, &endpoint->address);
     tell_down_until(endpoint);
 }
 
@@ -275,14 +327,16 @@ void weir_endpoint_pass_over(struct weir_endpoint *endpoint)
         weir_tally_raise(endpoint->tally, WEIR_TALLY_FAILURES);
     }
     endpoint->health.failures++;
-    take_out(&endpoint->health, first_ns, longest_ns, now_of(endpoint->origin));
+    if (take_out(&endpoint->health, first_ns, longest_ns, now_of(endpoint->origin))) {
+        log_down(endpoint->origin, &endpoint->address, &endpoint->health);
+    }
     tell_down_until(endpoint);
 }
 
 void weir_origin_failed(struct weir_origin *origin)
 {
     weir_tally_raise(origin->tally, WEIR_TALLY_FAILURES);
-    count_failure(&origin->health, origin);
+    count_failure(&origin->health, origin, NULL);
 }
 
 void weir_backend_failed(struct weir_backend *backend)
@@ -299,9 +353,13 @@ void weir_backend_worked(struct weir_backend *backend)
 {
     struct weir_endpoint *endpoint = backend->endpoint;
     bool was_down = endpoint->health.down_until_ns > 0;
+    if (backend->origin->health.down_until_ns > 0) { /* its name was not found */
+        log_up(backend->origin, NULL);
+    }
     endpoint->health = (struct weir_health){0};
     backend->origin->health = (struct weir_health){0};
     if (was_down) {
+        log_up(endpoint->origin, &endpoint->address);
         tell_down_until(endpoint);
     }
 }

@@ -110,6 +110,7 @@ const char *weir_upstreams_open(struct weir_worker_config *worker_config)
     struct weir_worker *worker = worker_config->worker;
     const struct weir_config *config = worker_config->config;
     size_t bytes = config->upstream_count * sizeof *worker_config->upstreams;
+    struct weir_server_lines *lines = worker_config->snapshot->server_lines;
     worker_config->upstreams = weir_allocate_zeroed(worker->allocator, bytes);
     if (worker_config->upstreams == NULL && bytes > 0) {
         return "there is no memory left";
@@ -132,6 +133,7 @@ const char *weir_upstreams_open(struct weir_worker_config *worker_config)
             if (wrong != NULL) {
                 return wrong;
             }
+            upstream->origins[j].lines = lines++;
         }
     }
     return NULL;

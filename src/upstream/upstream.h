@@ -38,9 +38,10 @@ struct weir_health {
 struct weir_origin {
     struct weir_upstream *upstream;
     struct weir_worker *worker;
-    struct weir_tally *tally; /* the upstream's */
-    struct weir_slice host;   /* its name, the config's; empty: it has a fixed address */
-    struct weir_name *name;   /* null: not taken yet, or it has none */
+    struct weir_tally *tally;        /* the upstream's */
+    struct weir_server_lines *lines; /* shared by the workers; null: of a client of our own */
+    struct weir_slice host;          /* its name, the config's; empty: it has a fixed address */
+    struct weir_name *name;          /* null: not taken yet, or it has none */
     uint16_t port;
     struct weir_endpoint *endpoints[WEIR_ENDPOINTS_MAX]; /* its addresses (endpoint.h) */
     uint32_t endpoint_count;
@@ -68,7 +69,7 @@ const char *weir_upstreams_open(struct weir_worker_config *worker_config);
 
 /* The worker config is about to be the worker's: in its loop's thread, or before that runs. Holds
  * on to the names that the one before also has, and uses the config's DNS servers. The first worker
- * looks all of the names up, and says on stderr which cannot be found. */
+ * looks all of the names up, and says in the log which cannot be found. */
 void weir_upstreams_adopt(struct weir_worker_config *worker_config);
 
 /* Closes the idle connections; those in use close when their users are done. Once none is left, the

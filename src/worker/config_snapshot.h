@@ -9,6 +9,7 @@
 #ifndef WEIR_WORKER_CONFIG_SNAPSHOT_H
 #define WEIR_WORKER_CONFIG_SNAPSHOT_H
 
+#include "log/rate_limited_log.h"
 #include "worker/worker.h"
 
 struct weir_dns_preload;
@@ -18,6 +19,12 @@ struct weir_tokens;
 struct weir_trust;
 struct weir_secrets;
 struct weir_upstream;
+
+/* The lines of the log about one server: that it is down, and that it is up again. */
+struct weir_server_lines {
+    struct weir_rate_limited_log down;
+    struct weir_rate_limited_log up;
+};
 
 struct weir_config_snapshot {
     struct weir_config *config;
@@ -29,9 +36,10 @@ struct weir_config_snapshot {
     void *filter_settings; /* what the filters have made of the config: that of LLMs, */
     void *rpc_settings;    /* and that of JSON bodies */
     struct weir_tokens *tokens;
-    struct weir_prices *prices;   /* null: the config names none */
-    struct weir_trust *trust;     /* for TLS */
-    struct weir_secrets *secrets; /* values of headers that come from files */
+    struct weir_prices *prices;             /* null: the config names none */
+    struct weir_trust *trust;               /* for TLS */
+    struct weir_secrets *secrets;           /* values of headers that come from files */
+    struct weir_server_lines *server_lines; /* by url of all upstreams, in their order */
     atomic_uint users;
     void (*destroy)(struct weir_config_snapshot *snapshot); /* with the last reference */
 };

@@ -1,4 +1,4 @@
-/* descriptor_log.h - the line on stderr that says that file descriptors have run out. */
+/* descriptor_log.h - the line of the log that says that file descriptors have run out. */
 #ifndef WEIR_WORKER_DESCRIPTOR_LOG_H
 #define WEIR_WORKER_DESCRIPTOR_LOG_H
 

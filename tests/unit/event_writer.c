@@ -49,7 +49,7 @@ static void close_service(struct service *service)
 
 static void put_down(struct service *service)
 {
-    struct weir_event_context place = {service->event_log, 7, service->key};
+    struct weir_event_context place = {service->event_log, 7, service->key, NULL};
     assert_false(weir_event_writer_write(&service->event_writer, &place,
                                          &service->ring)); /* nobody sleeps */
 }

@@ -1,12 +1,10 @@
-#include "gates/rate_limited_log.h"
+#include "log/rate_limited_log.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
-#define LINE_BYTES_MAX 1024
-
-void weir_log_rate_limited(struct weir_rate_limited_log *log, uint64_t now_ns, const char *format,
-                           ...)
+void weir_log_rate_limited(struct weir_rate_limited_log *log, uint64_t now_ns,
+                           enum weir_log_level level, const char *event,
+                           const struct weir_log_names *names, const char *format, ...)
 {
     uint64_t next_ns = atomic_load_explicit(&log->next_ns, memory_order_relaxed);
     /* The exchange fails for all threads but one of those that come at the same time. */
@@ -17,15 +15,15 @@ void weir_log_rate_limited(struct weir_rate_limited_log *log, uint64_t now_ns, c
         return;
     }
     uint64_t held_back = atomic_exchange_explicit(&log->held_back, 0, memory_order_relaxed);
-    char line[LINE_BYTES_MAX];
+    char message[WEIR_LOG_MESSAGE_BYTES_MAX + 1];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     if (held_back == 0) {
-        fprintf(stderr, "weir: %s\n", line);
+        weir_log_event(level, event, names, "%s", message);
     } else {
-        fprintf(stderr, "weir: %s (%llu more times since the last such line)\n", line,
-                (unsigned long long)held_back);
+        weir_log_event(level, event, names, "%s (%llu more times since the last such line)",
+                       message, (unsigned long long)held_back);
     }
 }

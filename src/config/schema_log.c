@@ -1,0 +1,24 @@
+/* schema_log.c - what is written about what Weir does: the fields of `log`, `access_log` and
+ * `metrics`, and their defaults. Called by the thread that reads a config. */
+#include "config/schema.h"
+
+static const char *const level_words[] = {"debug", "info", "warn", "error", NULL};
+static const char *const log_format_words[] = {"text", "json", NULL};
+
+static const struct weir_field log_fields[] = {
+    WEIR_FIELD_WORD("level", struct weir_config_log, level, level_words, 0),
+    WEIR_FIELD_WORD("format", struct weir_config_log, format, log_format_words, 0),
+    WEIR_FIELD_TEXT("file", struct weir_config_log, file),
+};
+
+WEIR_SECTION(weir_section_log, "log", log_fields);
+
+/* A file without the section is one whose operator has not asked for a log: it gets what needs an
+ * eye, and no more. */
+void weir_read_log(struct weir_reader *reader, const struct weir_yaml *value,
+                   const struct weir_field *field, void *target)
+{
+    struct weir_config_log *log = target;
+    log->level = WEIR_CONFIG_LOG_INFO;
+    weir_read_section(reader, value, field->section, log);
+}
