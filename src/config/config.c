@@ -50,6 +50,7 @@ static const struct weir_field top_fields[] = {
      .print = weir_print_section_field,
      .offset = offsetof(struct weir_config, log),
      .section = &weir_section_log},
+    WEIR_FIELD_SECTION("access_log", struct weir_config, access_log, weir_section_access_log),
     WEIR_FIELD_SECTION("dns", struct weir_config, dns, weir_section_dns),
     WEIR_FIELD_ITEMS("trusted", weir_read_trusted, struct weir_config, trusted, trusted_count,
                      weir_print_network, .in_brackets = true, .even_empty = true),

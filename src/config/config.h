@@ -439,6 +439,17 @@ struct weir_config_log {
     struct weir_slice file; /* empty: stderr */
 };
 
+enum weir_config_access_format {
+    WEIR_CONFIG_ACCESS_JSON,
+    WEIR_CONFIG_ACCESS_COMBINED
+};
+
+struct weir_config_access_log {
+    struct weir_slice file; /* empty: there is none */
+    enum weir_config_access_format format;
+    bool query; /* with the query, secrets masked */
+};
+
 /* Who is asked for the addresses of names. */
 struct weir_config_dns {
     const struct weir_config_address *servers; /* IP addresses */
@@ -458,6 +469,7 @@ struct weir_config {
     uint64_t grace_ns;
     struct weir_config_events events;
     struct weir_config_log log;
+    struct weir_config_access_log access_log;
     struct weir_config_dns dns;
     const struct weir_config_network *trusted;
     uint32_t trusted_count;

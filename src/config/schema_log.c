@@ -13,6 +13,34 @@ static const struct weir_field log_fields[] = {
 
 WEIR_SECTION(weir_section_log, "log", log_fields);
 
+static const char *const access_format_words[] = {"json", "combined", NULL};
+
+static bool has_access_log(const void *section)
+{
+    return ((const struct weir_config_access_log *)section)->file.bytes > 0;
+}
+
+static const struct weir_field access_log_fields[] = {
+    {.name = "file",
+     .read = weir_read_text,
+     .print = weir_print_text,
+     .offset = WEIR_MEMBER(struct weir_config_access_log, file, sizeof(struct weir_slice)),
+     .required = true},
+    {.name = "format",
+     .read = weir_read_word,
+     .print = weir_print_word,
+     .when = has_access_log,
+     .offset = WEIR_MEMBER(struct weir_config_access_log, format, 4),
+     .words = access_format_words},
+    {.name = "query",
+     .read = weir_read_boolean,
+     .print = weir_print_boolean,
+     .when = has_access_log,
+     .offset = WEIR_MEMBER(struct weir_config_access_log, query, 1)},
+};
+
+WEIR_SECTION(weir_section_access_log, "access_log", access_log_fields);
+
 /* A file without the section is one whose operator has not asked for a log: it gets what needs an
  * eye, and no more. */
 void weir_read_log(struct weir_reader *reader, const struct weir_yaml *value,

@@ -3,6 +3,7 @@
 #include "llm/llm_filter.h"
 
 #include "llm/llm_exchange.h"
+#include "proxy/access_log.h"
 #include "wire/json_writer.h"
 
 /* What must not reach a provider, whose machine belongs to others, and what is said differently to
@@ -165,6 +166,21 @@ static void add_error(const struct weir_problem *problem, struct weir_json *json
     weir_json_close(json, '}');
 }
 
+/* Of the last attempt: those before it have failed, and used nothing. */
+static void account(const struct weir_exchange *exchange __attribute__((unused)), const void *state,
+                    struct weir_access_account *account)
+{
+    const struct weir_llm *llm = state;
+    account->model = (struct weir_slice){llm->model, llm->model_bytes};
+    if (llm->attempts > 0) {
+        struct weir_usage_counts used = weir_llm_used(llm);
+        account->tokens_known = true;
+        account->input = used.input;
+        account->cached = used.cached;
+        account->output = used.output;
+    }
+}
+
 static void settle(struct weir_exchange *exchange, void *state, struct weir_result *result)
 {
     struct weir_llm *llm = state;
@@ -204,5 +220,6 @@ const struct weir_exchange_filter weir_llm_filter = {
     .problem = note_refusal,
     .add_members = add_error,
     .settle = settle,
+    .account = account,
     .end = end,
 };

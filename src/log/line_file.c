@@ -397,6 +397,11 @@ void weir_line_file_put(struct weir_line_file *file, struct weir_slice line)
     }
 }
 
+void weir_line_file_drop(struct weir_line_file *file)
+{
+    raise_by(&file->dropped, 1);
+}
+
 void weir_line_file_flush(struct weir_line_file *file)
 {
     uint64_t until_ns = weir_clock_ns() + LAST_WORDS_NS;

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 /* The longest line, with its line feed. A buffer holds one. */
-#define WEIR_LINE_BYTES_MAX 8192
+#define WEIR_LINE_BYTES_MAX 16384
 
 struct weir_line_file;
 
@@ -43,6 +43,9 @@ void weir_line_file_destroy(struct weir_line_file *file);
 
 /* Puts a line, which ends with its line feed. Any thread; never waits for the file. */
 void weir_line_file_put(struct weir_line_file *file, struct weir_slice line);
+
+/* Counts a line as dropped that could not be made. Any thread. */
+void weir_line_file_drop(struct weir_line_file *file);
 
 /* Waits until all lines that were put before are written or dropped, for up to a second. */
 void weir_line_file_flush(struct weir_line_file *file);

@@ -123,6 +123,7 @@ static void abort_call(struct weir_client *client)
 
 void weir_exchange_abandon(struct weir_exchange *exchange, enum weir_abandon why)
 {
+    exchange->abandoned = (uint8_t)(why + 1);
     weir_client_abandon(exchange->client, why);
 }
 
@@ -139,6 +140,7 @@ void weir_exchange_complete(struct weir_exchange *exchange)
     struct weir_client *client = exchange->client;
     drop_body(exchange);
     client->unfinished = exchange->request.body.state != WEIR_BODY_ENDED;
+    exchange->completed = true;
     finish(exchange, WEIR_OUTCOME_CANCELLED);
     weir_client_done(client, client->keeps);
 }

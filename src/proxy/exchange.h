@@ -89,6 +89,7 @@ struct weir_exchange_reply {
     struct weir_buffer head; /* its head, or all of one of our own; also interim ones */
     struct weir_buffer tail; /* what is left of it once the backend is gone */
     struct weir_body body;   /* as it comes from the server */
+    uint64_t bytes;          /* that the client has got, of heads and bodies */
     uint32_t ready;          /* of the tail or the backend's buffer: checked, to be sent */
     uint16_t status;
     uint8_t progress; /* enum weir_reply_progress */
@@ -119,6 +120,8 @@ struct weir_exchange {
     bool reached;         /* a server of a lane that it left has had it */
     bool reconnected;     /* this attempt goes to its second connection */
     bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */
+    bool completed;       /* the client has got all of the reply */
+    uint8_t abandoned;    /* enum weir_abandon + 1: it has given its client up; 0: it has not */
     uint8_t id_bytes;     /* of its id */
     struct weir_exchange_request request;
     struct weir_exchange_reply reply;

@@ -41,6 +41,8 @@ void weir_exchange_drop_start(struct weir_exchange *exchange);
  *
  * Each has the exchange's filters do their part at one step, which filter.h describes. */
 
+void weir_filters_arrived(struct weir_exchange *exchange, const struct weir_http1_head *head,
+                          const char *data);
 const char *weir_filters_object(const struct weir_exchange *exchange,
                                 const struct weir_request_facts *facts);
 bool weir_filters_begin(struct weir_exchange *exchange, const struct weir_request_facts *facts);
@@ -61,6 +63,8 @@ bool weir_filters_reply_end(struct weir_exchange *exchange);
 bool weir_filters_timed_out(struct weir_exchange *exchange, bool expired);
 void weir_filters_problem(struct weir_exchange *exchange, struct weir_problem *problem);
 void weir_filters_settle(struct weir_exchange *exchange, struct weir_result *result);
+void weir_filters_account(const struct weir_exchange *exchange,
+                          struct weir_access_account *account);
 void weir_filters_end(struct weir_exchange *exchange);
 
 /* False, and nothing happens, if none of them has that hook. */

@@ -31,6 +31,14 @@ static const struct weir_exchange_filter *filter_at(const struct weir_exchange *
 
 /* ---- the request ---- */
 
+void weir_filters_arrived(struct weir_exchange *exchange, const struct weir_http1_head *head,
+                          const char *data)
+{
+    const struct weir_filter_use *use = &exchange->filters->uses[0];
+    assert(use->filter->arrived != NULL);
+    use->filter->arrived(exchange, use, head, data, &exchange->filter_states[0]);
+}
+
 const char *weir_filters_object(const struct weir_exchange *exchange,
                                 const struct weir_request_facts *facts)
 {
@@ -276,6 +284,16 @@ void weir_filters_settle(struct weir_exchange *exchange, struct weir_result *res
         const struct weir_exchange_filter *filter = filter_at(exchange, i);
         if (filter->settle != NULL && exchange->filter_states[i] != NULL) {
             filter->settle(exchange, exchange->filter_states[i], result);
+        }
+    }
+}
+
+void weir_filters_account(const struct weir_exchange *exchange, struct weir_access_account *account)
+{
+    for (uint32_t i = 0; i < exchange->filters->count; i++) {
+        const struct weir_exchange_filter *filter = filter_at(exchange, i);
+        if (filter->account != NULL && exchange->filter_states[i] != NULL) {
+            filter->account(exchange, exchange->filter_states[i], account);
         }
     }
 }

@@ -5,9 +5,9 @@
  * that is null has nothing to do at that step; a step for which no filter of the route has a hook
  * costs one comparison. Hooks run in the loop of the exchange's worker.
  *
- * `state` is what begin() has set, and null before that: then only add_members(), replace(),
- * settle() and end() are called. Where the result says that a hook has answered the exchange or
- * ended it, nothing else of the step happens. */
+ * `state` is what begin(), or arrived(), has set, and null before that: then only add_members(),
+ * replace(), settle() and end() are called. Where the result says that a hook has answered the
+ * exchange or ended it, nothing else of the step happens. */
 #ifndef WEIR_PROXY_FILTER_H
 #define WEIR_PROXY_FILTER_H
 
@@ -15,6 +15,7 @@
 #include "gates/problem.h"
 #include "proxy/forward.h"
 
+struct weir_access_account;
 struct weir_exchange;
 struct weir_filter_use;
 
@@ -56,6 +57,12 @@ struct weir_exchange_filter {
     bool tells_lane;         /* reply_head() or may_reply() tell the lane how a reply went */
 
     /* ---- the request ---- */
+
+    /* The head of a request has come; nothing has been looked at, and it may be at fault. Only the
+     * first filter of the list for requests without a route may have it; that filter is the first
+     * of every other list as well, and keeps its state when the route is found. */
+    void (*arrived)(struct weir_exchange *exchange, const struct weir_filter_use *use,
+                    const struct weir_http1_head *head, const char *data, void **state);
 
     /* What is wrong with the head, which is refused with 400; null: nothing. Before begin(). */
     const char *(*object)(const struct weir_request_facts *facts);
@@ -140,12 +147,17 @@ struct weir_exchange_filter {
     /* The permit is about to go back, if there is one: how it went, and what it cost. */
     void (*settle)(struct weir_exchange *exchange, void *state, struct weir_result *result);
 
+    /* The exchange is over: what is known of it, for the access log. Before end(). */
+    void (*account)(const struct weir_exchange *exchange, const void *state,
+                    struct weir_access_account *account);
+
     /* The exchange is over, and its permit is back, or on its way: lets go of the state. */
     void (*end)(struct weir_exchange *exchange, void *state);
 };
 
 /* X(NAME, member): all hooks. */
 #define WEIR_FILTER_HOOKS(X)    \
+    X(ARRIVED, arrived)         \
     X(OBJECT, object)           \
     X(BEGIN, begin)             \
     X(READ, read)               \
@@ -167,6 +179,7 @@ struct weir_exchange_filter {
     X(ADD_MEMBERS, add_members) \
     X(REPLACE, replace)         \
     X(SETTLE, settle)           \
+    X(ACCOUNT, account)         \
     X(END, end)
 
 enum weir_filter_hook {

@@ -425,6 +425,7 @@ bool weir_exchange_write(struct weir_exchange *exchange)
         weir_exchange_abandon(exchange, WEIR_ABANDON_GONE);
         return false;
     }
+    exchange->reply.bytes += (size_t)sent;
     size_t of_head = (size_t)sent < head.bytes ? (size_t)sent : head.bytes;
     weir_buffer_consume(&exchange->reply.head, of_head);
     size_t of_body = (size_t)sent - of_head;

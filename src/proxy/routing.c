@@ -609,6 +609,9 @@ void weir_exchange_begin(struct weir_client *client)
     client->call = exchange;
     client->head = NULL;
     struct request_reading reading = {.head = head, .data = client->in.data + client->in.begin};
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_ARRIVED)) {
+        weir_filters_arrived(exchange, head, reading.data);
+    }
     if (head->fault != WEIR_HTTP_FAULT_NONE) {
         exchange->request.body.state = WEIR_BODY_GOES_ON;
         make_id(exchange);

@@ -2,6 +2,7 @@
  * itself, and how the threads take it up, at the start and while they run. */
 #include "frontend/client_connection.h"
 #include "gates/event_file.h"
+#include "log/line_file.h"
 #include "log/log.h"
 #include "server/server_internal.h"
 #include "server/snapshot_build.h"
@@ -18,6 +19,20 @@
 
 static_assert((int)WEIR_CONFIG_LOG_ERROR == (int)WEIR_LOG_ERROR, "levels have the log's numbers");
 static_assert((int)WEIR_CONFIG_LOG_JSON == (int)WEIR_LOG_JSON, "formats have the log's numbers");
+
+/* A config without an access log leaves the file open: exchanges that began before may still end
+ * with a line. */
+static bool open_access_log(const struct weir_server *server, const struct weir_config *config,
+                            char *error, size_t error_bytes)
+{
+    struct weir_slice path = config->access_log.file;
+    if (path.bytes > 0 && !weir_line_file_open(server->access_file, path)) {
+        snprintf(error, error_bytes, "access_log.file: %.*s cannot be opened: %s", (int)path.bytes,
+                 path.data, strerror(errno));
+        return false;
+    }
+    return true;
+}
 
 bool weir_server_open_log(const struct weir_config *config, char *error, size_t error_bytes)
 {
@@ -36,6 +51,12 @@ bool weir_server_open_log(const struct weir_config *config, char *error, size_t 
 void weir_server_reopen_files(struct weir_server *server)
 {
     weir_log_reopen();
+    if (!weir_line_file_reopen(server->access_file)) {
+        weir_log_event(WEIR_LOG_ERROR, "log_reopen", NULL,
+                       "The access log's file cannot be opened again: %s. Lines still go to the "
+                       "old file.",
+                       strerror(errno));
+    }
     if (server->event_file != NULL) {
         weir_event_file_refresh(server->event_file, &server->snapshot->config->events);
     }
@@ -220,6 +241,9 @@ int weir_server_adopt_first(struct weir_server *server, struct weir_config *conf
         server->extensions[i].kind = server->options->extensions[i];
     }
     char why[WEIR_RELOAD_ERROR_MAX];
+    if (!open_access_log(server, server->first->config, why, sizeof why)) {
+        return weir_server_complain("access_log", why);
+    }
     const struct weir_extension *failed;
     if (!prepare_extensions(server, server->snapshot, &failed, why, sizeof why)) {
         return weir_server_complain(failed->name, why);
@@ -302,7 +326,8 @@ static void adopt(struct weir_server *server, struct weir_config_snapshot *snaps
 static void restore_log(const struct weir_server *server)
 {
     char error[WEIR_RELOAD_ERROR_MAX];
-    if (!weir_server_open_log(server->snapshot->config, error, sizeof error)) {
+    if (!weir_server_open_log(server->snapshot->config, error, sizeof error) ||
+        !open_access_log(server, server->snapshot->config, error, sizeof error)) {
         weir_log_event(WEIR_LOG_ERROR, "failed", NULL, "%s", error);
     }
 }
@@ -313,7 +338,9 @@ static bool prepare_snapshot(struct weir_server *server, struct weir_config_snap
 {
     const char *why = NULL;
     *events = server->event_file;
-    if (!weir_server_open_log(snapshot->config, error, error_bytes)) {
+    if (!weir_server_open_log(snapshot->config, error, error_bytes) ||
+        !open_access_log(server, snapshot->config, error, error_bytes)) {
+        restore_log(server);
         return false;
     }
     if (prepare_events(server, &snapshot->config->events, events, &why) &&

@@ -15,8 +15,10 @@
 #include "gates/event_file.h"
 #include "llm/llm_metrics.h"
 #include "llm/llm_worker.h"
+#include "log/line_file.h"
 #include "log/log.h"
 #include "net/descriptors.h"
+#include "proxy/access_log.h"
 #include "proxy/exchange.h"
 #include "proxy/exchange_flow.h"
 #include "rpc/rpc_worker.h"
@@ -39,6 +41,9 @@
 
 /* Connections and exchanges at once, per worker; the descriptor limit is usually lower. */
 #define CONNECTIONS_MAX 65536
+
+/* Each of the two buffers of the access log: some thousand lines for every time it is written. */
+#define ACCESS_BUFFER_BYTES (UINT32_C(2) << 20)
 
 /* How often unused keys are looked for. */
 #define SWEEP_NS WEIR_NS_PER_SECOND
@@ -231,6 +236,8 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
                    worker->allocator);
     weir_slab_init(&worker->exchange_flows, sizeof(struct weir_exchange_flow), CONNECTIONS_MAX,
                    worker->allocator);
+    weir_slab_init(&worker->access_entries, weir_access_entry_bytes, CONNECTIONS_MAX,
+                   worker->allocator);
     weir_slab_init(&worker->heads, sizeof(struct weir_http1_head), CONNECTIONS_MAX,
                    worker->allocator);
     weir_slab_init(&worker->calls, server->options->api->call_bytes, CONNECTIONS_MAX,
@@ -306,6 +313,7 @@ static void free_worker(struct weir_thread *thread)
     weir_slab_deinit(&worker->upstream_connections);
     weir_slab_deinit(&worker->body_starts);
     weir_slab_deinit(&worker->exchange_flows);
+    weir_slab_deinit(&worker->access_entries);
     weir_slab_deinit(&worker->heads);
     weir_llm_worker_destroy(worker->llm);
     weir_rpc_worker_destroy(worker->rpc);
@@ -356,6 +364,7 @@ static void close_threads(struct weir_server *server)
     weir_flows_destroy(server->flows);
     weir_llm_metrics_destroy(server->meter);
     weir_event_file_close(server->event_file);
+    weir_line_file_destroy(server->access_file);
     weir_gates_destroy(server->gates);
     weir_event_log_destroy(server->event_log);
     for (uint32_t i = 0; i < server->thread_count; i++) {
@@ -365,6 +374,21 @@ static void close_threads(struct weir_server *server)
 }
 
 /* ---- what the threads share ---- */
+
+/* In the thread of the access log's file. */
+static void report_access_file(void *context __attribute__((unused)), int error, uint64_t dropped)
+{
+    if (error != 0) {
+        weir_log_event(WEIR_LOG_ERROR, "access_log_failed", NULL,
+                       "The access log cannot be written: %s. Its lines are dropped until it can "
+                       "be again. Free room, or name another access_log.file.",
+                       strerror(error));
+    } else {
+        weir_log_event(WEIR_LOG_WARN, "access_log_works", NULL,
+                       "The access log can be written again. %llu lines have been lost so far.",
+                       (unsigned long long)dropped);
+    }
+}
 
 static int open_gates(struct weir_server *server)
 {
@@ -383,6 +407,11 @@ static int open_gates(struct weir_server *server)
     if (status != WEIR_OK) {
         return weir_server_complain("gates", weir_status_text(status));
     }
+    server->access_file = weir_line_file_create(ACCESS_BUFFER_BYTES);
+    if (server->access_file == NULL) {
+        return weir_server_complain("access_log", "out of memory");
+    }
+    weir_line_file_set_report(server->access_file, report_access_file, NULL);
     server->api = server->options->api->open();
     if (server->api == NULL) {
         return weir_server_complain("api", "out of memory");
@@ -407,6 +436,7 @@ static int open_gates(struct weir_server *server)
     weir_loopback_listener_init(&server->loopback_listener, &weir_proxy);
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.loopback_listener = &server->loopback_listener;
+        server->threads[i].worker.access_file = server->access_file;
         server->threads[i].worker.usage = server->usage;
         server->threads[i].worker.budgets = server->budgets;
         server->threads[i].worker.gates = server->gates;

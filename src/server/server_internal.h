@@ -50,6 +50,7 @@ struct weir_server {
     struct weir_key_feed keys;
     struct weir_event_log *event_log;
     struct weir_event_file *event_file; /* or null */
+    struct weir_line_file *access_file; /* opened when a config wants it */
     struct weir_gates *gates;
     struct weir_flows *flows;
     struct weir_usage_book *usage;

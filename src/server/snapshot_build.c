@@ -12,6 +12,7 @@
 #include "base/slice.h"
 #include "llm/dialect.h"
 #include "llm/llm_filter.h"
+#include "proxy/access_log.h"
 #include "proxy/exchange_flow.h"
 #include "rpc/rpc_filter.h"
 #include "server/settings.h"
@@ -56,6 +57,11 @@ static struct weir_filter_list *make_filters(const struct weir_config *config,
                                              const struct weir_rpc_settings *rpc_settings)
 {
     struct weir_filter_list *filters = calloc(config->route_count + UINT32_C(1), sizeof *filters);
+    for (uint32_t i = 0; filters != NULL && i <= config->route_count; i++) {
+        if (config->access_log.file.bytes > 0) { /* the first, as `arrived` asks for */
+            weir_filter_list_add(&filters[i], &weir_access_filter, &config->access_log);
+        }
+    }
     for (uint32_t i = 0; filters != NULL && i < config->route_count; i++) {
         if (config->routes[i].llm != WEIR_CONFIG_LLM_NONE) {
             weir_filter_list_add(&filters[i], &weir_llm_filter, &dialects[i]);

@@ -9,6 +9,7 @@
 
 #include "base/slice.h"
 #include "config/scalars.h"
+#include "log/log.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -272,11 +273,13 @@ static void refresh_secret(struct weir_secret *secret)
     }
     const char *wrong = read_value(secret);
     if (wrong != NULL) {
-        fprintf(stderr,
-                "weir: the file %s, which a header is read from, cannot be used: %s; the value "
-                "that was read before stays\n",
-                secret->path, wrong);
+        weir_log_event(
+            WEIR_LOG_ERROR, "secret_refused", NULL,
+            "the file %s, which a header is read from, cannot be used: %s; the value that was "
+            "read before stays",
+            secret->path, wrong);
     } else {
+        weir_log_event(WEIR_LOG_INFO, "secret_read", NULL, "read %s again", secret->path);
         printf("weir: read %s again\n", secret->path);
         fflush(stdout);
     }

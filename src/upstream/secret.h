@@ -28,7 +28,7 @@ struct weir_secrets *weir_secrets_load(const struct weir_config *config,
 /* Null is fine. Values that another config shares stay. */
 void weir_secrets_destroy(struct weir_secrets *secrets);
 
-/* Looks at each file, and reads those that have changed. Says on stderr which cannot be read, once
+/* Looks at each file, and reads those that have changed. Says in the log which cannot be read, once
  * until that changes, and on stdout which were read again. Null is fine. */
 void weir_secrets_refresh(struct weir_secrets *secrets);
 

@@ -18,6 +18,7 @@ struct weir_acceptor;
 struct weir_budget_book;
 struct weir_flows;
 struct weir_hasher;
+struct weir_line_file;
 struct weir_listener;
 struct weir_llm_metrics;
 struct weir_llm_worker;
@@ -53,8 +54,10 @@ struct weir_worker {
     struct weir_slab client_connections;
     struct weir_slab exchanges;
     struct weir_slab upstream_connections;
-    struct weir_slab body_starts;    /* of exchanges that read the start of a body */
-    struct weir_slab exchange_flows; /* of exchanges that name a flow */
+    struct weir_slab body_starts;       /* of exchanges that read the start of a body */
+    struct weir_slab exchange_flows;    /* of exchanges that name a flow */
+    struct weir_slab access_entries;    /* of exchanges that the access log will have */
+    struct weir_line_file *access_file; /* of the access log; shared by all workers */
     struct weir_resolver *resolver;
     struct weir_slab heads;      /* of requests that are being read */
     struct weir_llm_worker *llm; /* what it keeps for exchanges with LLMs, */
