@@ -1,7 +1,8 @@
-/* permit_owner.c - who holds permits: what is told of them, and how one is ended or passed on.
+/* permit_owner.c - the holders of permits at a key: lists them, ends one, passes a permit on.
  *
- * Everything here takes the key's lock. The list of a key's tickets (gates_internal.h) has those
- * that wait as well; only those that hold a permit are told. */
+ * Any thread may call what lists or ends, and the loop of the ticket what passes; each call takes
+ * the key's lock. The list of a key's tickets (gates_internal.h) has tickets that wait as well,
+ * which are left out here. */
 #include "gates/permit_owner.h"
 
 #include "base/hash.h"
@@ -84,21 +85,6 @@ static void describe(const struct weir_gate_ticket *gate_ticket, struct weir_per
         .lease_end_ns = weir_key_lease_end_ns(gate_ticket->key, &gate_ticket->ticket)};
     holder->name_bytes = owner->name == NULL ? 0 : owner->name(gate_ticket, holder->name);
     assert(holder->name_bytes <= sizeof holder->name);
-}
-
-bool weir_gate_ticket_holder(const struct weir_gate_ticket *gate_ticket,
-                             struct weir_permit_holder *holder)
-{
-    if (gate_ticket->key == NULL) {
-        return false;
-    }
-    weir_key_lock(gate_ticket->key);
-    bool held = holds(gate_ticket);
-    if (held) {
-        describe(gate_ticket, holder);
-    }
-    weir_key_unlock(gate_ticket->key);
-    return held;
 }
 
 /* Under the lock: the next of the key's tickets after this one that holds a permit; the first after

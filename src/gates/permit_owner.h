@@ -69,10 +69,6 @@ struct weir_permit_holder {
     uint64_t lease_end_ns; /* WEIR_NEVER: no lease */
 };
 
-/* Describes what holds the permit. False if the ticket holds none. In the ticket's own loop. */
-bool weir_gate_ticket_holder(const struct weir_gate_ticket *gate_ticket,
-                             struct weir_permit_holder *holder);
-
 /* Calls `visit` for the holders of a key in the order in which their tickets came, from the one
  * after the ticket number `after` on, until it returns false. It must not block, and the texts are
  * there during the call only. Takes time for each ticket at the key. */
@@ -80,7 +76,7 @@ void weir_gates_holders(const struct weir_key *key, uint64_t after,
                         bool (*visit)(void *context, const struct weir_permit_holder *holder),
                         void *context);
 
-/* Ends the permit of a holder as if its lease were over: its owner is told in its own loop.
+/* Ends the permit of a holder as if its lease were over: its owner hears of it in its own loop.
  * WEIR_NOT_HELD if there is none of that handle, or its owner ends itself. In the loop
  * `loop_index`. */
 WEIR_MUST_CHECK enum weir_status weir_gates_end_holder(struct weir_gates *gates,
