@@ -334,8 +334,8 @@ TEST(the_p95_of_starts_forgets_single_slow_ones)
 
 TEST(every_move_that_the_table_lacks_is_refused)
 {
-    for (int from = 0; from < WEIR_SANDBOX_STATE_COUNT; from++) {
-        for (int to = 0; to < WEIR_SANDBOX_STATE_COUNT; to++) {
+    for (enum weir_sandbox_state from = 0; from < WEIR_SANDBOX_STATE_COUNT; from++) {
+        for (enum weir_sandbox_state to = 0; to < WEIR_SANDBOX_STATE_COUNT; to++) {
             bool legal = weir_sandbox_may_move(from, to);
             assert_true(!legal || from != to);
             assert_true(!legal || from != WEIR_SANDBOX_GONE);
