@@ -618,30 +618,29 @@ static const struct weir_permit_owner flow_owner = {
     .kind = "flow", .ends_itself = true, .on_change = on_told};
 
 /* What a request's call leaves to be done once the lock is let go. */
-struct route_attempt {
+struct home_call {
     struct weir_flow *flow; /* to look after, or null */
     bool post;              /* its home is another loop: by its post */
 };
 
 /* Under the lock: the flow's home has to look after it. */
-static struct route_attempt ask_home(struct weir_flow *flow, uint32_t loop_index)
+static struct home_call ask_home(struct weir_flow *flow, uint32_t loop_index)
 {
-    struct route_attempt route_attempt = {flow, flow->home != loop_index};
-    if (route_attempt.post && flow->posted) {
-        return (struct route_attempt){0}; /* it will, anyway */
+    struct home_call home_call = {flow, flow->home != loop_index};
+    if (home_call.post && flow->posted) {
+        return (struct home_call){0}; /* it will, anyway */
     }
-    flow->posted |= route_attempt.post;
-    return route_attempt;
+    flow->posted |= home_call.post;
+    return home_call;
 }
 
-static void run(const struct weir_flows *flows, struct route_attempt route_attempt)
+static void run(const struct weir_flows *flows, struct home_call home_call)
 {
-    if (route_attempt.flow != NULL && route_attempt.post) {
-        route_attempt.flow->post = (struct weir_post){.arrive = on_post};
-        weir_loop_post(weir_gates_loop(flows->gates, route_attempt.flow->home),
-                       &route_attempt.flow->post);
-    } else if (route_attempt.flow != NULL) {
-        attend(route_attempt.flow);
+    if (home_call.flow != NULL && home_call.post) {
+        home_call.flow->post = (struct weir_post){.arrive = on_post};
+        weir_loop_post(weir_gates_loop(flows->gates, home_call.flow->home), &home_call.flow->post);
+    } else if (home_call.flow != NULL) {
+        attend(home_call.flow);
     }
 }
 
@@ -701,7 +700,7 @@ enum weir_flow_entry weir_flow_request_enter(struct weir_flows *flows,
                                              const struct weir_flow_params *params)
 {
     uint64_t hash = hash_name(flows, params->key, params->flow);
-    struct route_attempt route_attempt = {0};
+    struct home_call home_call = {0};
     enum weir_flow_entry enter_flow = WEIR_FLOW_ENTRY_REFUSED;
     *flow_request = (struct weir_flow_request){.flows = flows,
                                                .deadline_ns = params->request.deadline_ns,
@@ -719,13 +718,13 @@ enum weir_flow_entry weir_flow_request_enter(struct weir_flows *flows,
     }
     if (enter_flow == WEIR_FLOW_ENTRY_WAITING && flow_request->deadline_ns > flow->deadline_ns) {
         flow->deadline_ns = flow_request->deadline_ns;
-        route_attempt = first ? route_attempt : ask_home(flow, params->loop_index);
+        home_call = first ? home_call : ask_home(flow, params->loop_index);
     }
     pthread_mutex_unlock(&flows->lock);
     if (first && flow != NULL) {
         return enter_line(flow, flow_request, params);
     }
-    run(flows, route_attempt);
+    run(flows, home_call);
     return enter_flow;
 }
 
@@ -749,13 +748,13 @@ bool weir_flow_request_leave(struct weir_flow_request *flow_request, enum weir_o
     struct weir_flow *flow = flow_request->flow;
     uint32_t loop_index = flow_request->loop_index;
     uint64_t now_ns = now_of(flows, loop_index);
-    struct route_attempt route_attempt = {0};
+    struct home_call home_call = {0};
     bool ends = false;
     pthread_mutex_lock(&flows->lock);
     if (flow_request->state == WEIR_FLOW_REQUEST_WAITING) {
         weir_list_unlink(&flow_request->link);
         flow->waiting--;
-        route_attempt = flow->waiting == 0 ? ask_home(flow, loop_index) : route_attempt;
+        home_call = flow->waiting == 0 ? ask_home(flow, loop_index) : home_call;
     } else if (flow_request->state == WEIR_FLOW_REQUEST_INSIDE) {
         ends = go_out(flow, outcome, last, now_ns);
     }
@@ -769,7 +768,7 @@ bool weir_flow_request_leave(struct weir_flow_request *flow_request, enum weir_o
     if (sooner) {
         arm(flows, loop_index);
     }
-    run(flows, route_attempt);
+    run(flows, home_call);
     return quiet;
 }
 

@@ -15,9 +15,6 @@
 /* A prediction is not believed beyond this; a pause that a server has asked for is. */
 #define PREDICTED_MAX_NS (300 * WEIR_NS_PER_SECOND)
 
-/* When to come again: as the measured drain predicts. While nothing has been measured, when time
- * alone next changes something at the key: a bucket is refilled, a pause or a lease is over. Else
- * after the time that others may wait in line. */
 /* Until when every lane is paused, as the lane that opens first was told to be; 0: one is open, or
  * it is only the breaker's guess. */
 static uint64_t stated_pause_ns(const struct weir_key *key, uint64_t now_ns)
@@ -37,6 +34,9 @@ static uint64_t stated_pause_ns(const struct weir_key *key, uint64_t now_ns)
     return stated ? first_ns - now_ns : 0;
 }
 
+/* When to come again: as the measured drain predicts. While nothing has been measured, when time
+ * alone next changes something at the key: a bucket is refilled, a pause or a lease is over. Else
+ * after the time that others may wait in line. */
 static uint64_t predict_retry(const struct weir_refused *refused,
                               const struct weir_config_rules *rules,
                               const struct weir_key_stats *stats)

@@ -423,10 +423,10 @@ TEST(a_bomb_of_forks_leaves_the_sandbox_removable)
     close(begin(&sandbox, WEIR_INSIDE_DETACH, 0, "bomb() { bomb | bomb & }; bomb"));
     struct weir_cgroup_usage usage;
     uint64_t until_ns = weir_clock_ns() + PATIENCE_MS * UINT64_C(1000000);
-    do { /* until it is at its bound */
+    do { /* until it is about to meet its bound, at which it comes and goes */
         assert_true(weir_cgroup_usage(&fixture.groups, sandbox.name, &usage));
         assert_true(weir_clock_ns() < until_ns);
-    } while (usage.processes < PROCESSES - 4);
+    } while (usage.processes < PROCESSES / 2);
     assert_true(usage.processes <= PROCESSES);
     destroy(&sandbox);
 }
