@@ -109,7 +109,7 @@ struct weir_counters {
 #define WEIR_LABEL_BYTES_MAX   64
 #define WEIR_WAIT_BUCKETS      8  /* .005 .01 .02 .05 .1 .2 .5 1 */
 #define WEIR_LATENCY_BUCKETS   9  /* .05 .1 .2 .3 .5 1 2 5 10 */
-#define WEIR_HISTOGRAM_BUCKETS 12 /* of the longest scale that a histogram is used with */
+#define WEIR_HISTOGRAM_BUCKETS 16 /* of the longest scale that a histogram is used with */
 
 struct weir_label {
     uint8_t bytes;

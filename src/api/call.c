@@ -380,6 +380,7 @@ static void identify(struct weir_call *call, const struct weir_http1_head *head,
         weir_api_keys_see(worker->keys, worker->hasher, head, data, &grant);
     call->wrong_key = sight == WEIR_API_KEY_WRONG;
     call->by_key = sight == WEIR_API_KEY_GOOD;
+    call->has_token = weir_http1_find(head, WEIR_FIELD_AUTHORIZATION) != NULL;
     if (call->by_key) {
         speak_for(call, grant.tenant);
     }

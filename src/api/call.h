@@ -82,6 +82,7 @@ struct weir_call {
     bool pending;           /* what comes next will be decided later */
     bool by_key;            /* the caller has shown a tenant's API key instead of a token */
     bool wrong_key;         /* one that is not known */
+    bool has_token;         /* something that is neither */
     uint8_t minor;
     uint8_t method;                        /* enum weir_http_method; GET also for HEAD */
     struct weir_credential credential;     /* what the caller's token lets it do */

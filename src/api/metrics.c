@@ -7,6 +7,7 @@
 #include "base/slice.h"
 #include "wire/decimal.h"
 #include "wire/exposition.h"
+#include "worker/config_snapshot.h"
 
 #include <assert.h>
 
@@ -72,6 +73,25 @@ static const struct sample token_kinds[] = {
     {"", "kind=\"output\""},
 };
 
+static const struct sample refused_keys[] = {
+    [WEIR_REFUSED_API_KEY_WRONG] = {"", "kind=\"api_key\",reason=\"wrong\""},
+    [WEIR_REFUSED_API_KEY_MISSING] = {"", "kind=\"api_key\",reason=\"missing\""},
+    [WEIR_REFUSED_TOKEN_WRONG] = {"", "kind=\"api_token\",reason=\"wrong\""},
+    [WEIR_REFUSED_TOKEN_MISSING] = {"", "kind=\"api_token\",reason=\"missing\""},
+};
+
+static const struct sample log_levels[] = {
+    [WEIR_LOG_DEBUG] = {"", "level=\"debug\""},
+    [WEIR_LOG_INFO] = {"", "level=\"info\""},
+    [WEIR_LOG_WARN] = {"", "level=\"warn\""},
+    [WEIR_LOG_ERROR] = {"", "level=\"error\""},
+};
+
+static const struct sample log_files[] = {
+    {"", "log=\"log\""},
+    {"", "log=\"access_log\""},
+};
+
 /* A histogram has a line for each bucket, the sum and the count, in the order of its numbers. */
 #define HISTOGRAM(first, ends, scale) first, (ends) + 3, NULL, (ends) + 1, scale
 
@@ -93,7 +113,7 @@ static const struct metric_family families[] = {
     {"weir_gate_tickets_total", "counter", "Tickets that ended, by how.", WEIR_RECORD_KEY,
      WEIR_RECORD_ENDED, COUNT(ends), ends, NONE, NULL},
     {"weir_gate_wait_seconds", "histogram", "Time in line of the tickets that were admitted.",
-     WEIR_RECORD_KEY, HISTOGRAM(WEIR_RECORD_WAITS, WEIR_GATE_WAIT_BUCKETS, &weir_scale_gate_wait)},
+     WEIR_RECORD_KEY, HISTOGRAM(WEIR_RECORD_WAITS, WEIR_DURATION_BUCKETS, &weir_scale_duration)},
     {"weir_requests_total", "counter", "Proxied requests, by the status of their reply.",
      WEIR_RECORD_ROUTE, 0, COUNT(codes), codes, NONE, NULL},
     {"weir_client_connections", "gauge", "Connections of clients.", WEIR_RECORD_LISTENER, 0, 1,
@@ -110,6 +130,47 @@ static const struct metric_family families[] = {
      WEIR_RECORD_ADDRESS, WEIR_TALLY_FAILURES, 1, plain, NONE, NULL},
     {"weir_upstream_address_down", "gauge", "Threads that leave the address alone for now.",
      WEIR_RECORD_ADDRESS, WEIR_TALLY_DOWN_UNTIL, 1, plain, NONE, NULL},
+    {"weir_request_duration_seconds", "histogram",
+     "Time from a request's head to the end of its reply.", WEIR_RECORD_ROUTE,
+     HISTOGRAM(WEIR_RECORD_ROUTE_TOOK, WEIR_DURATION_BUCKETS, &weir_scale_duration)},
+    {"weir_refused_keys_total", "counter",
+     "Requests refused with 401 for their key or token, or for having none.",
+     WEIR_RECORD_REFUSED_KEYS, 0, COUNT(refused_keys), refused_keys, NONE, NULL},
+    {"weir_config_last_reload_successful", "gauge",
+     "1 if the last reload was taken up, or there was none, else 0.", WEIR_RECORD_RELOAD,
+     WEIR_RECORD_RELOAD_GOOD, 1, plain, NONE, NULL},
+    {"weir_config_last_reload_success_timestamp_seconds", "gauge",
+     "When the config in force was taken up, since 1970.", WEIR_RECORD_RELOAD,
+     WEIR_RECORD_RELOAD_SUCCESS_NS, 1, plain, 0, NULL},
+    {"weir_log_lines_total", "counter", "Lines of the log, by level.", WEIR_RECORD_LOGS,
+     WEIR_RECORD_LOGS_LINES, COUNT(log_levels), log_levels, NONE, NULL},
+    {"weir_access_log_lines_total", "counter", "Lines of the access log that were written.",
+     WEIR_RECORD_LOGS, WEIR_RECORD_LOGS_ACCESS, 1, plain, NONE, NULL},
+    {"weir_log_dropped_total", "counter",
+     "Lines that were dropped because the file took them not or too slowly.", WEIR_RECORD_LOGS,
+     WEIR_RECORD_LOGS_DROPPED, COUNT(log_files), log_files, NONE, NULL},
+    {"weir_llm_window", "gauge", "The window: requests at once.", WEIR_RECORD_LANE,
+     WEIR_RECORD_LANE_WINDOW, 1, plain, NONE, NULL},
+    {"weir_llm_inflight", "gauge", "Requests in flight.", WEIR_RECORD_LANE, WEIR_RECORD_LANE_ACTIVE,
+     1, plain, NONE, NULL},
+    {"weir_llm_token_rate", "gauge", "Tokens per second that are let through.", WEIR_RECORD_LANE,
+     WEIR_RECORD_LANE_RATE, 1, plain, NONE, NULL},
+    {"weir_llm_token_level", "gauge", "Tokens that may be spent now; below 0 they are owed.",
+     WEIR_RECORD_LANE, WEIR_RECORD_LANE_BUCKET, 1, plain, NONE, NULL},
+    {"weir_llm_token_debt", "gauge", "Tokens owed besides.", WEIR_RECORD_LANE,
+     WEIR_RECORD_LANE_DEBT, 1, plain, NONE, NULL},
+    {"weir_llm_errors_total", "counter", "Attempts that were no success, by how.", WEIR_RECORD_LLM,
+     WEIR_RECORD_LLM_ERRORS, COUNT(signals), signals, NONE, NULL},
+    {"weir_llm_retries_total", "counter", "Attempts that were followed by another.",
+     WEIR_RECORD_LLM, WEIR_RECORD_LLM_RETRIES, 1, plain, NONE, NULL},
+    {"weir_llm_queue_wait_seconds", "histogram", "Time in line.", WEIR_RECORD_LLM,
+     HISTOGRAM(WEIR_RECORD_LLM_WAIT, WEIR_DURATION_BUCKETS, &weir_scale_duration)},
+    {"weir_llm_first_token_seconds", "histogram",
+     "Time from admission to the first text of a stream.", WEIR_RECORD_LLM,
+     HISTOGRAM(WEIR_RECORD_LLM_FIRST, WEIR_LLM_REPLY_BUCKETS, &weir_scale_llm_reply)},
+    {"weir_llm_duration_seconds", "histogram", "Time from admission to the end of a success.",
+     WEIR_RECORD_LLM,
+     HISTOGRAM(WEIR_RECORD_LLM_TOTAL, WEIR_LLM_REPLY_BUCKETS, &weir_scale_llm_reply)},
     {"llm_cc_cwnd", "gauge", "The window: requests at once.", WEIR_RECORD_LANE,
      WEIR_RECORD_LANE_WINDOW, 1, plain, NONE, NULL},
     {"llm_cc_inflight", "gauge", "Requests in flight.", WEIR_RECORD_LANE, WEIR_RECORD_LANE_ACTIVE,
@@ -128,8 +189,8 @@ static const struct metric_family families[] = {
      WEIR_RECORD_LLM_RETRIES, 1, plain, NONE, NULL},
     {"llm_queue_wait_seconds", "histogram", "Time in line.", WEIR_RECORD_LLM,
      HISTOGRAM(WEIR_RECORD_LLM_WAIT, WEIR_WAIT_BUCKETS, &weir_scale_llm_wait)},
-    {"llm_latency_first_token_seconds", "histogram", "Time from admission to the head of a stream.",
-     WEIR_RECORD_LLM,
+    {"llm_latency_first_token_seconds", "histogram",
+     "Time from admission to the first text of a stream.", WEIR_RECORD_LLM,
      HISTOGRAM(WEIR_RECORD_LLM_FIRST, WEIR_LATENCY_BUCKETS, &weir_scale_llm_latency)},
     {"llm_latency_total_seconds", "histogram", "Time from admission to the end of a success.",
      WEIR_RECORD_LLM,
@@ -196,7 +257,8 @@ static_assert(LINE_BYTES_MAX <= WEIR_BUFFER_SMALL, "a piece of a reply has many 
 /* How far a reply is. */
 struct metrics_progress {
     struct weir_metrics_snapshot *snapshot;
-    bool looked; /* the snapshot is complete */
+    bool looked;    /* the snapshot is complete */
+    bool old_names; /* llm_* as well */
     uint32_t family;
     bool headed; /* the family's help and type are written */
     uint32_t sample;
@@ -225,6 +287,41 @@ static void format_end(char *to, const struct weir_histogram_scale *scale, uint3
     memcpy(to, "\"", 2);
 }
 
+/* Names without weir_ in front, which dashboards for LLM gateways know: left out on demand. */
+static bool is_old_llm_name(const struct metric_family *family)
+{
+    return strncmp(family->name, "llm_", 4) == 0;
+}
+
+/* The scale by which a histogram is counted: longer than the one by which it is told, if that is
+ * one of those that dashboards know. */
+static const struct weir_histogram_scale *counted_scale(const struct weir_histogram_scale *told)
+{
+    return told == &weir_scale_llm_wait      ? &weir_scale_duration
+           : told == &weir_scale_llm_latency ? &weir_scale_llm_reply
+                                             : told;
+}
+
+/* Which of the record's numbers that line has. Each bucket counts all up to its bound, so the
+ * bounds of a short scale are told by the same ones of a long one. */
+static uint32_t number_at(const struct metric_family *family, uint32_t index)
+{
+    const struct weir_histogram_scale *told = family->scale;
+    const struct weir_histogram_scale *counted = counted_scale(told);
+    if (told == counted) {
+        return family->first + index;
+    }
+    if (index >= told->count) { /* without a bound, the sum, the count */
+        return family->first + counted->count + (index - told->count);
+    }
+    uint32_t at = 0;
+    while (counted->ends_ns[at] != told->ends_ns[index]) {
+        at++;
+        assert(at < counted->count);
+    }
+    return family->first + at;
+}
+
 /* What distinguishes this line of the family. `room` holds the label of a bucket. */
 static struct sample sample_of(const struct metric_family *family, uint32_t index,
                                char room[LABEL_BYTES_MAX])
@@ -247,19 +344,19 @@ static char *put_sample(char *to, const struct metric_family *family,
     struct sample sample = sample_of(family, index, room);
     struct weir_slice labels = weir_snapshot_record_label(record);
     struct weir_slice label = weir_slice_of(sample.label);
-    uint64_t number = record->numbers[family->first + index];
+    uint64_t number = record->numbers[number_at(family, index)];
     if (number == WEIR_SNAPSHOT_ABSENT) {
         return to;
     }
     to = weir_exposition_raw(to, weir_slice_of(family->name));
     to = weir_exposition_raw(to, weir_slice_of(sample.suffix));
-    if (labels.bytes > 0) {
+    if (labels.bytes + label.bytes > 0) {
         *to++ = '{';
         to = weir_exposition_raw(to, labels);
-        if (label.bytes > 0) {
+        if (labels.bytes > 0 && label.bytes > 0) {
             *to++ = ',';
-            to = weir_exposition_raw(to, label);
         }
+        to = weir_exposition_raw(to, label);
         *to++ = '}';
     }
     *to++ = ' ';
@@ -295,6 +392,10 @@ static const struct weir_snapshot_record *find_record(struct metrics_progress *p
 static char *put_line(char *to, struct metrics_progress *progress)
 {
     const struct metric_family *family = &families[progress->family];
+    if (is_old_llm_name(family) && !progress->old_names) {
+        progress->family++;
+        return to;
+    }
     if (!progress->headed) {
         progress->headed = true;
         return put_head(to, family);
@@ -350,6 +451,7 @@ void weir_api_get_metrics(struct weir_call *call)
     if (progress == NULL) {
         return;
     }
+    progress->old_names = call->worker->worker_config->config->metrics.llm_names;
     progress->snapshot = weir_metrics_snapshot_create(call->worker, call->credential.tenant);
     if (progress->snapshot == NULL) {
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,

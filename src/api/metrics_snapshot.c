@@ -9,6 +9,8 @@
 #include "base/hash.h"
 #include "base/slice.h"
 #include "frontend/listener.h"
+#include "log/line_file.h"
+#include "server/reload.h"
 #include "weir/version.h"
 #include "wire/chars.h"
 #include "wire/exposition.h"
@@ -179,6 +181,28 @@ static char *put_label(char *to, const char *name, struct weir_slice value)
 
 /* ---- the process ---- */
 
+static void add_logs(struct weir_metrics_snapshot *snapshot)
+{
+    struct weir_log_counts log = weir_log_counts();
+    struct weir_line_file_counts access = weir_line_file_counts(snapshot->worker->access_file);
+    uint64_t numbers[WEIR_RECORD_LOGS_NUMBERS] = {[WEIR_RECORD_LOGS_ACCESS] = access.written,
+                                                  [WEIR_RECORD_LOGS_DROPPED] = log.dropped,
+                                                  [WEIR_RECORD_LOGS_DROPPED + 1] = access.dropped};
+    memcpy(numbers + WEIR_RECORD_LOGS_LINES, log.lines, sizeof log.lines);
+    add(snapshot, WEIR_RECORD_LOGS, numbers, WEIR_RECORD_LOGS_NUMBERS, snapshot->label);
+}
+
+static void add_reload(struct weir_metrics_snapshot *snapshot)
+{
+    struct weir_reloader *reloader = snapshot->worker->reloader;
+    uint64_t numbers[WEIR_RECORD_RELOAD_NUMBERS] = {
+        [WEIR_RECORD_RELOAD_GOOD] =
+            atomic_load_explicit(&reloader->refused, memory_order_relaxed) ? 0 : 1,
+        [WEIR_RECORD_RELOAD_SUCCESS_NS] =
+            atomic_load_explicit(&reloader->success_ns, memory_order_relaxed)};
+    add(snapshot, WEIR_RECORD_RELOAD, numbers, WEIR_RECORD_RELOAD_NUMBERS, snapshot->label);
+}
+
 static void add_process(struct weir_metrics_snapshot *snapshot)
 {
     const struct weir_process *process = &snapshot->process;
@@ -191,6 +215,8 @@ static void add_process(struct weir_metrics_snapshot *snapshot)
         [WEIR_RECORD_STARTED_NS] = process->started_ns};
     static_assert(WEIR_PROCESS_UNKNOWN == WEIR_SNAPSHOT_ABSENT, "one stands for the other");
     add(snapshot, WEIR_RECORD_PROCESS, numbers, WEIR_RECORD_PROCESS_NUMBERS, snapshot->label);
+    add_logs(snapshot);
+    add_reload(snapshot);
     add(snapshot, WEIR_RECORD_BUILD, &one, 1,
         put_label(snapshot->label, "version", weir_slice_of(WEIR_VERSION)));
 }
@@ -226,6 +252,18 @@ static struct weir_snapshot_record *match(const struct weir_metrics_snapshot *sn
                : NULL;
 }
 
+static void add_refused_keys(struct weir_metrics_snapshot *snapshot)
+{
+    uint64_t sums[WEIR_REFUSED_KEY_COUNT] = {0};
+    for (uint32_t i = 0; i < weir_gates_loop_count(snapshot->worker->gates); i++) {
+        const struct weir_worker *worker = worker_at(snapshot, i);
+        for (uint32_t j = 0; j < WEIR_REFUSED_KEY_COUNT; j++) {
+            sums[j] += atomic_load_explicit(&worker->refused_keys[j], memory_order_relaxed);
+        }
+    }
+    add(snapshot, WEIR_RECORD_REFUSED_KEYS, sums, WEIR_REFUSED_KEY_COUNT, snapshot->label);
+}
+
 /* The workers' tallies are nearly always in the same order, so the one that is looked for is mostly
  * the next. */
 static struct weir_snapshot_record *find_tally(struct weir_metrics_snapshot *snapshot,
@@ -244,6 +282,30 @@ static struct weir_snapshot_record *find_tally(struct weir_metrics_snapshot *sna
         }
     }
     return NULL;
+}
+
+/* Makes of the buckets, each of which counts its own, those that count up to their bounds; then
+ * come the sum, and how many there are. */
+static uint64_t *put_histogram(uint64_t *to, const uint64_t *counts, uint32_t ends, uint64_t sum_ns)
+{
+    uint64_t up_to = 0;
+    for (uint32_t i = 0; i <= ends; i++) {
+        up_to += counts[i];
+        *to++ = up_to;
+    }
+    *to++ = sum_ns;
+    *to++ = up_to;
+    return to;
+}
+
+static void put_took(uint64_t *to, const struct weir_tally *tally)
+{
+    uint64_t counts[WEIR_DURATION_BUCKETS + 1];
+    for (uint32_t i = 0; i <= WEIR_DURATION_BUCKETS; i++) {
+        counts[i] = atomic_load_explicit(&tally->took[i], memory_order_relaxed);
+    }
+    put_histogram(to, counts, WEIR_DURATION_BUCKETS,
+                  atomic_load_explicit(&tally->took_ns, memory_order_relaxed));
 }
 
 static enum weir_record_kind kind_of_tally(const struct weir_tally *tally)
@@ -273,7 +335,9 @@ static void note_tally(void *context, const struct weir_tally *tally)
 {
     struct weir_metrics_snapshot *snapshot = context;
     char *end = put_tally_label(snapshot->label, tally);
-    uint64_t numbers[WEIR_TALLY_COUNTS];
+    bool is_route = tally->kind == WEIR_TALLY_ROUTE;
+    uint64_t numbers[WEIR_RECORD_ROUTE_NUMBERS];
+    uint32_t number_count = is_route ? WEIR_RECORD_ROUTE_NUMBERS : WEIR_TALLY_COUNTS;
     for (uint32_t i = 0; i < WEIR_TALLY_COUNTS; i++) {
         numbers[i] = atomic_load_explicit(&tally->counts[i], memory_order_relaxed);
     }
@@ -281,14 +345,17 @@ static void note_tally(void *context, const struct weir_tally *tally)
         numbers[WEIR_TALLY_DOWN_UNTIL] =
             numbers[WEIR_TALLY_DOWN_UNTIL] > snapshot->worker->loop.now_ns;
     }
+    if (is_route) {
+        put_took(numbers + WEIR_RECORD_ROUTE_TOOK, tally);
+    }
     /* The names of one worker differ, so for the first there is nothing to look for. */
     struct weir_slice label = {snapshot->label, (size_t)(end - snapshot->label)};
     struct weir_snapshot_record *record = snapshot->index == 0 ? NULL : find_tally(snapshot, label);
     if (record == NULL) {
-        add(snapshot, kind_of_tally(tally), numbers, WEIR_TALLY_COUNTS, end);
+        add(snapshot, kind_of_tally(tally), numbers, number_count, end);
         return;
     }
-    for (uint32_t i = 0; i < WEIR_TALLY_COUNTS; i++) {
+    for (uint32_t i = 0; i < number_count; i++) {
         record->numbers[i] += numbers[i];
     }
 }
@@ -304,20 +371,6 @@ static char *put_llm_labels(char *to, const struct weir_llm_metrics_labels *labe
     return put_label(to, "tenant", labels->tenant);
 }
 
-/* Makes of the buckets, each of which counts its own, those that count up to their bounds; then
- * come the sum, and how many there are. */
-static uint64_t *put_histogram(uint64_t *to, const uint64_t *counts, uint32_t ends, uint64_t sum_ns)
-{
-    uint64_t up_to = 0;
-    for (uint32_t i = 0; i <= ends; i++) {
-        up_to += counts[i];
-        *to++ = up_to;
-    }
-    *to++ = sum_ns;
-    *to++ = up_to;
-    return to;
-}
-
 static void note_series(void *context, const struct weir_llm_metrics_labels *labels,
                         const uint64_t sums[WEIR_LLM_METRICS_COUNTS])
 {
@@ -326,11 +379,11 @@ static void note_series(void *context, const struct weir_llm_metrics_labels *lab
         return;
     }
     uint64_t numbers[WEIR_RECORD_LLM_NUMBERS];
-    uint64_t *to = put_histogram(numbers, sums + WEIR_LLM_METRICS_WAIT, WEIR_WAIT_BUCKETS,
+    uint64_t *to = put_histogram(numbers, sums + WEIR_LLM_METRICS_WAIT, WEIR_DURATION_BUCKETS,
                                  sums[WEIR_LLM_METRICS_WAIT_SUM]);
-    to = put_histogram(to, sums + WEIR_LLM_METRICS_FIRST, WEIR_LATENCY_BUCKETS,
+    to = put_histogram(to, sums + WEIR_LLM_METRICS_FIRST, WEIR_LLM_REPLY_BUCKETS,
                        sums[WEIR_LLM_METRICS_FIRST_SUM]);
-    to = put_histogram(to, sums + WEIR_LLM_METRICS_TOTAL, WEIR_LATENCY_BUCKETS,
+    to = put_histogram(to, sums + WEIR_LLM_METRICS_TOTAL, WEIR_LLM_REPLY_BUCKETS,
                        sums[WEIR_LLM_METRICS_TOTAL_SUM]);
     static_assert(WEIR_RECORD_LLM_NUMBERS - WEIR_RECORD_LLM_ERRORS ==
                       WEIR_LLM_METRICS_COUNTS - WEIR_LLM_METRICS_ERRORS,
@@ -545,7 +598,7 @@ static void measure(const struct weir_key *key, uint64_t numbers[WEIR_RECORD_KEY
     numbers[WEIR_RECORD_ENTERED] = stats.entered;
     memcpy(numbers + WEIR_RECORD_ENDED, stats.ended + WEIR_END_LEFT,
            (WEIR_END_COUNT - WEIR_END_LEFT) * sizeof *numbers);
-    put_histogram(numbers + WEIR_RECORD_WAITS, record.waits.counts, WEIR_GATE_WAIT_BUCKETS,
+    put_histogram(numbers + WEIR_RECORD_WAITS, record.waits.counts, WEIR_DURATION_BUCKETS,
                   record.waits.sum_ns);
 }
 
@@ -575,15 +628,15 @@ static void add_others(struct weir_metrics_snapshot *snapshot)
     struct weir_monotonic_sum_span span = {snapshot->began_ns, snapshot->worker->loop.now_ns};
     static_assert(WEIR_RECORD_WAITS_COUNT - WEIR_RECORD_ENTERED == WEIR_MONOTONIC_SUM_COUNTERS,
                   "all counters but the last, which follows from the others");
-    for (uint32_t i = WEIR_GATE_WAIT_BUCKETS; i > 0; i--) {
+    for (uint32_t i = WEIR_DURATION_BUCKETS; i > 0; i--) {
         buckets[i] -= buckets[i - 1];
     }
     weir_gates_mend(snapshot->worker->gates, snapshot->index, span,
                     snapshot->other + WEIR_RECORD_ENTERED);
-    for (uint32_t i = 1; i <= WEIR_GATE_WAIT_BUCKETS; i++) {
+    for (uint32_t i = 1; i <= WEIR_DURATION_BUCKETS; i++) {
         buckets[i] += buckets[i - 1];
     }
-    snapshot->other[WEIR_RECORD_WAITS_COUNT] = buckets[WEIR_GATE_WAIT_BUCKETS];
+    snapshot->other[WEIR_RECORD_WAITS_COUNT] = buckets[WEIR_DURATION_BUCKETS];
     add_key_record(snapshot, snapshot->other, weir_slice_of(OTHER));
 }
 
@@ -687,6 +740,7 @@ static enum snapshot_step take_step(struct weir_metrics_snapshot *snapshot)
         return LISTENERS;
     case LISTENERS:
         add_listeners(snapshot);
+        add_refused_keys(snapshot);
         snapshot->tallies = end_of(snapshot);
         return WORKERS;
     case WORKERS:

@@ -19,6 +19,7 @@
 #define WEIR_API_METRICS_SNAPSHOT_H
 
 #include "llm/llm_metrics.h"
+#include "log/log.h"
 #include "runner/job_service.h"
 #include "worker/worker.h"
 
@@ -35,12 +36,16 @@
 
 enum weir_record_kind {
     WEIR_RECORD_KEY,
-    WEIR_RECORD_ROUTE,    /* requests by the first digit of their status, 0 without any */
+    WEIR_RECORD_ROUTE,    /* requests by the first digit of their status, 0 without any; and how
+                           * long they took */
     WEIR_RECORD_UPSTREAM, /* idle, active, failures */
     WEIR_RECORD_ADDRESS,  /* of an upstream: as above, and threads that leave it alone */
     WEIR_RECORD_LISTENER, /* connections */
     WEIR_RECORD_PROCESS,
     WEIR_RECORD_BUILD, /* 1 */
+    WEIR_RECORD_REFUSED_KEYS,
+    WEIR_RECORD_LOGS,
+    WEIR_RECORD_RELOAD,
     WEIR_RECORD_LLM,   /* what was measured of one provider, model and tenant */
     WEIR_RECORD_LANE,  /* what is believed of one provider and model */
     WEIR_RECORD_QUEUE, /* of jobs */
@@ -57,7 +62,7 @@ enum {
     WEIR_RECORD_ENTERED,
     WEIR_RECORD_ENDED, /* by enum weir_end from WEIR_END_LEFT on */
     WEIR_RECORD_WAITS = WEIR_RECORD_ENDED + WEIR_END_COUNT - 1, /* up to each bound, then all */
-    WEIR_RECORD_WAITS_SUM = WEIR_RECORD_WAITS + WEIR_GATE_WAIT_BUCKETS + 1, /* in ns */
+    WEIR_RECORD_WAITS_SUM = WEIR_RECORD_WAITS + WEIR_DURATION_BUCKETS + 1, /* in ns */
     WEIR_RECORD_WAITS_COUNT,
     WEIR_RECORD_KEY_NUMBERS
 };
@@ -72,17 +77,40 @@ enum {
     WEIR_RECORD_PROCESS_NUMBERS
 };
 
+/* And of a route, behind the statuses. */
+enum {
+    WEIR_RECORD_ROUTE_TOOK = WEIR_TALLY_COUNTS, /* up to each bound, then all */
+    WEIR_RECORD_ROUTE_TOOK_SUM = WEIR_RECORD_ROUTE_TOOK + WEIR_DURATION_BUCKETS + 1, /* in ns */
+    WEIR_RECORD_ROUTE_TOOK_COUNT,
+    WEIR_RECORD_ROUTE_NUMBERS
+};
+
+/* And of the two logs. */
+enum {
+    WEIR_RECORD_LOGS_LINES, /* by enum weir_log_level */
+    WEIR_RECORD_LOGS_ACCESS = WEIR_RECORD_LOGS_LINES + WEIR_LOG_LEVEL_COUNT,
+    WEIR_RECORD_LOGS_DROPPED, /* of the log, and of the access log */
+    WEIR_RECORD_LOGS_NUMBERS = WEIR_RECORD_LOGS_DROPPED + 2
+};
+
+/* And of reloads. */
+enum {
+    WEIR_RECORD_RELOAD_GOOD,       /* whether the last one was taken up */
+    WEIR_RECORD_RELOAD_SUCCESS_NS, /* when the config in force was, since 1970 */
+    WEIR_RECORD_RELOAD_NUMBERS
+};
+
 /* And of an LLM: as in llm/llm_metrics.h, but that buckets count up to each bound and that all of
  * them are counted. */
 enum {
     WEIR_RECORD_LLM_WAIT,
-    WEIR_RECORD_LLM_WAIT_SUM = WEIR_RECORD_LLM_WAIT + WEIR_WAIT_BUCKETS + 1, /* in ns */
+    WEIR_RECORD_LLM_WAIT_SUM = WEIR_RECORD_LLM_WAIT + WEIR_DURATION_BUCKETS + 1, /* in ns */
     WEIR_RECORD_LLM_WAIT_COUNT,
     WEIR_RECORD_LLM_FIRST,
-    WEIR_RECORD_LLM_FIRST_SUM = WEIR_RECORD_LLM_FIRST + WEIR_LATENCY_BUCKETS + 1,
+    WEIR_RECORD_LLM_FIRST_SUM = WEIR_RECORD_LLM_FIRST + WEIR_LLM_REPLY_BUCKETS + 1,
     WEIR_RECORD_LLM_FIRST_COUNT,
     WEIR_RECORD_LLM_TOTAL,
-    WEIR_RECORD_LLM_TOTAL_SUM = WEIR_RECORD_LLM_TOTAL + WEIR_LATENCY_BUCKETS + 1,
+    WEIR_RECORD_LLM_TOTAL_SUM = WEIR_RECORD_LLM_TOTAL + WEIR_LLM_REPLY_BUCKETS + 1,
     WEIR_RECORD_LLM_TOTAL_COUNT,
     WEIR_RECORD_LLM_ERRORS, /* by enum weir_outcome from WEIR_OUTCOME_RATE_LIMIT on */
     WEIR_RECORD_LLM_RETRIES = WEIR_RECORD_LLM_ERRORS + WEIR_OUTCOME_COUNT - 1,

@@ -64,6 +64,7 @@ void weir_protocol_auth(struct weir_slot *slot, const struct weir_lines *lines)
     struct weir_protocol_caller caller = weir_session_caller(session);
     if (caller.wrong) {
         static struct weir_rate_limited_log wrong_tokens;
+        weir_tally_add(&session->worker->refused_keys[WEIR_REFUSED_TOKEN_WRONG], 1);
         weir_log_rate_limited(&wrong_tokens, session->worker->loop.now_ns, WEIR_LOG_WARN,
                               "wrong_token", NULL,
                               "AUTH of the job protocol was refused: it came with no known token.");

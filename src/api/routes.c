@@ -95,8 +95,12 @@ static bool leads_to(const struct route *route, const struct weir_call *call)
             weir_slice_equal(call->segments[route->segments - 1], weir_slice_of(route->last)));
 }
 
-static void log_wrong_token(const struct weir_call *call, const char *what)
+static void count_refused(struct weir_call *call, const char *what)
 {
+    enum weir_refused_key kind = call->wrong_key   ? WEIR_REFUSED_API_KEY_WRONG
+                                 : call->has_token ? WEIR_REFUSED_TOKEN_WRONG
+                                                   : WEIR_REFUSED_TOKEN_MISSING;
+    weir_tally_add(&call->worker->refused_keys[kind], 1);
     static struct weir_rate_limited_log wrong_tokens;
     struct weir_log_names names = {.client = weir_slice_of(call->client->peer)};
     weir_log_rate_limited(&wrong_tokens, call->worker->loop.now_ns, WEIR_LOG_WARN, "wrong_token",
@@ -115,7 +119,7 @@ static bool may_call_by_key(struct weir_call *call, const struct route *route)
             "A tenant's API key allows the tenant's own jobs, GET /usage and requests to the "
             "gateway's routes. Other calls need one of the config's api_tokens.");
     } else {
-        log_wrong_token(call, "an unknown or revoked API key");
+        count_refused(call, "an unknown or revoked API key");
         weir_call_problem(call, WEIR_PROBLEM_UNAUTHORIZED, 401,
                           "The API key is unknown or has been revoked. Ask the operator of this "
                           "gateway for another one.");
@@ -137,7 +141,7 @@ static bool may_call(struct weir_call *call, const struct route *route)
         return true;
     }
     if (call->credential.scopes == 0) {
-        log_wrong_token(call, "no known token");
+        count_refused(call, "no known token");
         weir_call_problem(call, WEIR_PROBLEM_UNAUTHORIZED, 401,
                           "This API requires a token. Send one of the config's api_tokens as "
                           "Authorization: Bearer TOKEN.");

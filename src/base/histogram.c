@@ -3,11 +3,17 @@
 #define MILLISECONDS(count) ((count)*WEIR_NS_PER_MS)
 #define SECONDS(count)      ((count)*WEIR_NS_PER_SECOND)
 
-const struct weir_histogram_scale weir_scale_gate_wait = {
-    WEIR_GATE_WAIT_BUCKETS,
+const struct weir_histogram_scale weir_scale_duration = {
+    WEIR_DURATION_BUCKETS,
     {MILLISECONDS(5), MILLISECONDS(10), MILLISECONDS(20), MILLISECONDS(50), MILLISECONDS(100),
      MILLISECONDS(200), MILLISECONDS(500), SECONDS(1), SECONDS(2), SECONDS(5), SECONDS(10),
-     SECONDS(30)}};
+     SECONDS(30), SECONDS(60), SECONDS(120), SECONDS(300), SECONDS(600)}};
+
+const struct weir_histogram_scale weir_scale_llm_reply = {
+    WEIR_LLM_REPLY_BUCKETS,
+    {MILLISECONDS(50), MILLISECONDS(100), MILLISECONDS(200), MILLISECONDS(300), MILLISECONDS(500),
+     SECONDS(1), SECONDS(2), SECONDS(5), SECONDS(10), SECONDS(30), SECONDS(60), SECONDS(120),
+     SECONDS(300), SECONDS(600), SECONDS(1200), SECONDS(1800)}};
 
 /* Dashboards for LLM gateways know these two scales. */
 const struct weir_histogram_scale weir_scale_llm_wait = {

@@ -14,12 +14,16 @@ struct weir_histogram_scale {
     uint64_t ends_ns[WEIR_HISTOGRAM_BUCKETS];
 };
 
-/* How many ends the scales have; those of LLMs are in weir/telemetry.h. */
-#define WEIR_GATE_WAIT_BUCKETS 12
+/* How many ends the scales have; the two short ones of LLMs are in weir/telemetry.h. */
+#define WEIR_DURATION_BUCKETS  16
+#define WEIR_LLM_REPLY_BUCKETS 16
 #define WEIR_JOB_RUN_BUCKETS   10
 
-extern const struct weir_histogram_scale weir_scale_gate_wait;
+/* Waits in line and requests: up to ten minutes; replies of LLMs: up to half an hour. Each has all
+ * ends of the short one below it, so what is counted by it can be told by that. */
+extern const struct weir_histogram_scale weir_scale_duration;
 extern const struct weir_histogram_scale weir_scale_llm_wait;
+extern const struct weir_histogram_scale weir_scale_llm_reply;
 extern const struct weir_histogram_scale weir_scale_llm_latency;
 extern const struct weir_histogram_scale weir_scale_job_run;
 

@@ -32,7 +32,8 @@ const struct weir_command weir_command_serve = {
     .usage = "FILE",
     .what = "Runs the gateway that FILE describes. SIGTERM or SIGINT drains it: no new work, and "
             "requests\nin flight have the grace period to finish; a second one ends it at once. "
-            "SIGHUP, or\n`weir reload`, reloads FILE without dropping a request.",
+            "SIGHUP, or\n`weir reload`, reloads FILE without dropping a request. SIGUSR1 opens the "
+            "files of logs and\nevents again.",
     .flags = flags,
     .words = {"FILE"},
     .words_min = 1,

@@ -51,6 +51,7 @@ static const struct weir_field top_fields[] = {
      .offset = offsetof(struct weir_config, log),
      .section = &weir_section_log},
     WEIR_FIELD_SECTION("access_log", struct weir_config, access_log, weir_section_access_log),
+    WEIR_FIELD_SECTION("metrics", struct weir_config, metrics, weir_section_metrics),
     WEIR_FIELD_SECTION("dns", struct weir_config, dns, weir_section_dns),
     WEIR_FIELD_ITEMS("trusted", weir_read_trusted, struct weir_config, trusted, trusted_count,
                      weir_print_network, .in_brackets = true, .even_empty = true),
@@ -88,6 +89,7 @@ static void set_defaults(struct weir_config *config)
     config->events.keep = ROTATED_KEPT_DEFAULT;
     config->events.readers_max = EVENT_READERS_DEFAULT;
     config->log.level = WEIR_CONFIG_LOG_WARN;
+    config->metrics.llm_names = true;
     config->trusted = trusted_default;
     config->trusted_count = sizeof trusted_default / sizeof trusted_default[0];
     config->tenant_default.budget = weir_budget_limits_none();

@@ -450,6 +450,10 @@ struct weir_config_access_log {
     bool query; /* with the query, secrets masked */
 };
 
+struct weir_config_metrics {
+    bool llm_names; /* also llm_*, the names that dashboards for LLM gateways know */
+};
+
 /* Who is asked for the addresses of names. */
 struct weir_config_dns {
     const struct weir_config_address *servers; /* IP addresses */
@@ -470,6 +474,7 @@ struct weir_config {
     struct weir_config_events events;
     struct weir_config_log log;
     struct weir_config_access_log access_log;
+    struct weir_config_metrics metrics;
     struct weir_config_dns dns;
     const struct weir_config_network *trusted;
     uint32_t trusted_count;

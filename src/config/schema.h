@@ -24,6 +24,7 @@ weir_field_print weir_print_network; /* struct weir_config_network */
 /* schema_log.c: what is written about what Weir does. */
 extern const struct weir_section weir_section_log;
 extern const struct weir_section weir_section_access_log;
+extern const struct weir_section weir_section_metrics;
 weir_field_read weir_read_log; /* struct weir_config_log */
 
 /* schema_upstream.c; what an upstream does not name depends on which routes lead to it, so it is

@@ -41,6 +41,12 @@ static const struct weir_field access_log_fields[] = {
 
 WEIR_SECTION(weir_section_access_log, "access_log", access_log_fields);
 
+static const struct weir_field metrics_fields[] = {
+    WEIR_FIELD_BOOLEAN("llm_names", struct weir_config_metrics, llm_names),
+};
+
+WEIR_SECTION(weir_section_metrics, "metrics", metrics_fields);
+
 /* A file without the section is one whose operator has not asked for a log: it gets what needs an
  * eye, and no more. */
 void weir_read_log(struct weir_reader *reader, const struct weir_yaml *value,

@@ -17,7 +17,7 @@ WEIR_APART void weir_key_work_collect_news(struct weir_key *key, struct weir_key
         struct weir_gate_ticket *gate_ticket =
             weir_container_of(ticket, struct weir_gate_ticket, ticket);
         if (ticket->state == WEIR_TICKET_ADMITTED) {
-            weir_histogram_add_since(&weir_key_state_of(key)->waits, &weir_scale_gate_wait,
+            weir_histogram_add_since(&weir_key_state_of(key)->waits, &weir_scale_duration,
                                      ticket->entered_ns, ticket->admitted_ns);
         } else if (ticket->state == WEIR_TICKET_ENDED) {
             weir_key_unlist_ticket(gate_ticket);

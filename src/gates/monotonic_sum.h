@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define WEIR_MONOTONIC_SUM_COUNTERS 21
+#define WEIR_MONOTONIC_SUM_COUNTERS 25
 
 /* Zeroed, nothing has been asked for. */
 struct weir_monotonic_sum {

@@ -28,7 +28,7 @@ void weir_llm_meter_begin(struct weir_llm *llm)
     }
 }
 
-void weir_llm_meter_head(struct weir_llm *llm)
+void weir_llm_meter_first_token(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_llm_metrics_part *meter = llm->meter;

@@ -46,6 +46,7 @@ static void begin_listening(struct weir_llm *llm, enum weir_llm_body body)
                                              .custom = weir_dialect_custom(llm->dialect)};
     weir_llm_reply_init(&llm->parser->reply, &options);
     weir_chunked_init(&llm->parser->chunked, UINT64_MAX);
+    llm->told_first = body != WEIR_LLM_BODY_EVENTS;
 }
 
 void weir_llm_inform_lane(struct weir_llm *llm, bool streamed)
@@ -88,9 +89,6 @@ enum weir_filter_head weir_llm_hear(struct weir_llm *llm, const struct weir_http
     enum weir_llm_body body = body_kind(llm, head);
     if (head->status >= 200 && head->status < 300) {
         begin_listening(llm, body);
-        if (body == WEIR_LLM_BODY_EVENTS) {
-            weir_llm_meter_head(llm);
-        }
     }
     weir_llm_inform_lane(llm, body == WEIR_LLM_BODY_EVENTS);
     return llm->reply == WEIR_LLM_REPLY_REWRITTEN ? WEIR_FILTER_HEAD_REWRITE
@@ -252,6 +250,14 @@ static void tell_progress(struct weir_llm *llm)
     }
 }
 
+/* Whether some of what the model has generated has come. Where a dialect of the config's own has
+ * its text is not known: there the first event counts. */
+static bool has_text(const struct weir_llm *llm)
+{
+    return llm->parser->reply.text_events > 0 || llm->parser->reply.characters > 0 ||
+           llm->api == WEIR_LLM_API_CUSTOM;
+}
+
 bool weir_llm_listen(struct weir_llm *llm, struct weir_slice bytes)
 {
     struct weir_exchange *exchange = llm->exchange;
@@ -266,6 +272,10 @@ bool weir_llm_listen(struct weir_llm *llm, struct weir_slice bytes)
     bool heard = chunked ? listen_to_chunks(llm, bytes) : listen_to(llm, bytes);
     if (rewrites) {
         close_chunk(llm);
+    }
+    if (!llm->told_first && has_text(llm)) {
+        llm->told_first = true;
+        weir_llm_meter_first_token(llm);
     }
     tell_progress(llm);
     return heard;

@@ -90,6 +90,7 @@ struct weir_llm {
     bool booked;         /* what was used has been counted, as `used` says */
     bool wants_continue; /* the client waits for a 100 before it sends the body */
     bool hides_usage;    /* the stream will end with a chunk that the client has not asked for */
+    bool told_first;     /* of the attempt under way: its first text, for metrics */
     bool renamed;        /* the body names the model as some lane calls it */
     uint16_t key_bytes;
     uint16_t model_at; /* of the key; WEIR_KEY_NO_GAP: it does not name the model */
@@ -213,8 +214,8 @@ bool weir_llm_timed_out(struct weir_llm *llm, bool expired);
 /* An attempt begins: it has been admitted. */
 void weir_llm_meter_begin(struct weir_llm *llm);
 
-/* The head of a stream is there. */
-void weir_llm_meter_head(struct weir_llm *llm);
+/* The first text of a stream is there. */
+void weir_llm_meter_first_token(struct weir_llm *llm);
 
 /* There will be another attempt, and this one is about to end. */
 void weir_llm_meter_retry(struct weir_llm *llm);

@@ -4,6 +4,7 @@
 
 #include "llm/llm_exchange.h"
 #include "proxy/access_log.h"
+#include "tenants/prices.h"
 #include "wire/json_writer.h"
 
 /* What must not reach a provider, whose machine belongs to others, and what is said differently to
@@ -173,7 +174,10 @@ static void account(const struct weir_exchange *exchange __attribute__((unused))
     const struct weir_llm *llm = state;
     account->model = (struct weir_slice){llm->model, llm->model_bytes};
     if (llm->attempts > 0) {
-        struct weir_usage_counts used = weir_llm_used(llm);
+        struct weir_usage_counts used = llm->booked ? llm->used : weir_llm_used(llm);
+        const struct weir_price *price = weir_llm_price(llm);
+        account->money_known = price != NULL;
+        account->money = llm->booked ? used.money : weir_price_of(price, &used);
         account->tokens_known = true;
         account->input = used.input;
         account->cached = used.cached;

@@ -309,17 +309,17 @@ static void count(struct weir_llm_metrics_part *part, uint32_t first,
 
 void weir_llm_metrics_wait(struct weir_llm_metrics_part *part, uint64_t wait_ns)
 {
-    count(part, WEIR_LLM_METRICS_WAIT, &weir_scale_llm_wait, wait_ns);
+    count(part, WEIR_LLM_METRICS_WAIT, &weir_scale_duration, wait_ns);
 }
 
 void weir_llm_metrics_first_token(struct weir_llm_metrics_part *part, uint64_t latency_ns)
 {
-    count(part, WEIR_LLM_METRICS_FIRST, &weir_scale_llm_latency, latency_ns);
+    count(part, WEIR_LLM_METRICS_FIRST, &weir_scale_llm_reply, latency_ns);
 }
 
 void weir_llm_metrics_total(struct weir_llm_metrics_part *part, uint64_t latency_ns)
 {
-    count(part, WEIR_LLM_METRICS_TOTAL, &weir_scale_llm_latency, latency_ns);
+    count(part, WEIR_LLM_METRICS_TOTAL, &weir_scale_llm_reply, latency_ns);
 }
 
 /* ---- reading ---- */

@@ -14,7 +14,7 @@
 #ifndef WEIR_LLM_LLM_METRICS_H
 #define WEIR_LLM_LLM_METRICS_H
 
-#include "weir/telemetry.h"
+#include "base/histogram.h"
 
 #include <stdatomic.h>
 
@@ -34,11 +34,11 @@
 /* Where which count is. The buckets are those of base/histogram.h. */
 enum {
     WEIR_LLM_METRICS_WAIT,
-    WEIR_LLM_METRICS_WAIT_SUM = WEIR_LLM_METRICS_WAIT + WEIR_WAIT_BUCKETS + 1, /* in ns */
+    WEIR_LLM_METRICS_WAIT_SUM = WEIR_LLM_METRICS_WAIT + WEIR_DURATION_BUCKETS + 1, /* in ns */
     WEIR_LLM_METRICS_FIRST,
-    WEIR_LLM_METRICS_FIRST_SUM = WEIR_LLM_METRICS_FIRST + WEIR_LATENCY_BUCKETS + 1,
+    WEIR_LLM_METRICS_FIRST_SUM = WEIR_LLM_METRICS_FIRST + WEIR_LLM_REPLY_BUCKETS + 1,
     WEIR_LLM_METRICS_TOTAL,
-    WEIR_LLM_METRICS_TOTAL_SUM = WEIR_LLM_METRICS_TOTAL + WEIR_LATENCY_BUCKETS + 1,
+    WEIR_LLM_METRICS_TOTAL_SUM = WEIR_LLM_METRICS_TOTAL + WEIR_LLM_REPLY_BUCKETS + 1,
     WEIR_LLM_METRICS_ERRORS, /* by enum weir_outcome from WEIR_OUTCOME_RATE_LIMIT on */
     WEIR_LLM_METRICS_RETRIES = WEIR_LLM_METRICS_ERRORS + WEIR_OUTCOME_COUNT - 1,
     WEIR_LLM_METRICS_TOKENS_INPUT, /* that did not come from the provider's cache */
@@ -87,7 +87,8 @@ static inline void weir_llm_metrics_add(struct weir_llm_metrics_part *part, uint
                           memory_order_relaxed);
 }
 
-/* How long it was in line; and since it was admitted, until the head of a stream and the end. */
+/* How long it was in line; and since it was admitted, until the first text of a stream and the end.
+ */
 void weir_llm_metrics_wait(struct weir_llm_metrics_part *part, uint64_t wait_ns);
 void weir_llm_metrics_first_token(struct weir_llm_metrics_part *part, uint64_t latency_ns);
 void weir_llm_metrics_total(struct weir_llm_metrics_part *part, uint64_t latency_ns);

@@ -302,18 +302,6 @@ static void put_ms(struct weir_json *json, const char *name, uint64_t ns)
     weir_json_raw(json, (struct weir_slice){decimals, sizeof decimals});
 }
 
-/* Dollars with nine decimals. */
-static void put_cost(struct weir_json *json, uint64_t nanodollars)
-{
-    char decimals[10] = {'.'};
-    uint64_t rest = nanodollars % UINT64_C(1000000000);
-    for (size_t i = sizeof decimals - 1; i > 0; i--, rest /= 10) {
-        decimals[i] = (char)('0' + rest % 10);
-    }
-    weir_json_put_number(json, "cost_usd", nanodollars / UINT64_C(1000000000));
-    weir_json_raw(json, (struct weir_slice){decimals, sizeof decimals});
-}
-
 /* Left out where it is empty. */
 static void put_text(struct weir_json *json, const char *name, struct weir_slice text)
 {
@@ -352,8 +340,10 @@ static void put_account(struct weir_json *json, const struct weir_exchange *exch
         weir_json_put_number(json, "cached_tokens", account.cached);
         weir_json_put_number(json, "output_tokens", account.output);
     }
-    if (account.cost_known) {
-        put_cost(json, account.cost_nanodollars);
+    if (account.money_known) {
+        weir_json_name(json, "money");
+        weir_json_raw(json, weir_slice_of(weir_scalar_show_money(account.money).text));
+        json->comma = true;
     }
 }
 

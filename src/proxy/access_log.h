@@ -26,8 +26,8 @@ struct weir_access_account {
     uint64_t input; /* tokens, with those that were cached */
     uint64_t cached;
     uint64_t output;
-    bool cost_known;
-    uint64_t cost_nanodollars;
+    bool money_known;
+    uint64_t money; /* in billionths */
 };
 
 /* What is kept while the exchange lives. */

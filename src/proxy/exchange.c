@@ -99,7 +99,8 @@ static void release_memory(struct weir_exchange *exchange)
 static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
 {
     exchange->client = NULL;
-    weir_tally_reply(exchange->tally, exchange->reply.status);
+    weir_tally_reply(exchange->tally, exchange->reply.status,
+                     exchange->worker->loop.now_ns - exchange->arrived_ns);
     if (exchange->backend != NULL) {
         weir_backend_drop(exchange->backend);
         exchange->backend = NULL;

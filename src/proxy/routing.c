@@ -301,10 +301,12 @@ static struct refusal check_key(struct weir_exchange *exchange,
         exchange->api_key = grant.id;
         return (struct refusal){0};
     case WEIR_API_KEY_WRONG:
+        weir_tally_add(&worker->refused_keys[WEIR_REFUSED_API_KEY_WRONG], 1);
         return (struct refusal){WEIR_PROBLEM_UNAUTHORIZED, 401,
                                 "Unknown or revoked API key. Ask the operator of this gateway for "
                                 "another one."};
     case WEIR_API_KEY_NONE:
+        weir_tally_add(&worker->refused_keys[WEIR_REFUSED_API_KEY_MISSING], 1);
         break;
     }
     return (struct refusal){WEIR_PROBLEM_UNAUTHORIZED, 401,

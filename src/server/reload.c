@@ -1,5 +1,6 @@
 /* reload.c - a config's way into the server: the snapshot made of it, what that needs besides
  * itself, and how the threads take it up, at the start and while they run. */
+#include "base/clock.h"
 #include "frontend/client_connection.h"
 #include "gates/event_file.h"
 #include "log/line_file.h"
@@ -449,12 +450,22 @@ static void finish_requests(struct weir_reload_request *asked,
     }
 }
 
+/* For metrics. */
+static void note_outcome(struct weir_reloader *reloader, bool good)
+{
+    atomic_store_explicit(&reloader->refused, !good, memory_order_relaxed);
+    if (good) {
+        atomic_store_explicit(&reloader->success_ns, weir_wall_ns(), memory_order_relaxed);
+    }
+}
+
 void weir_server_reload(struct weir_server *server)
 {
     struct weir_reload_outcome outcome;
     struct weir_reload_request *asked = take_requests(&server->reload, false);
     weir_key_feed_refresh(&server->keys);
     reload_config(server, &outcome);
+    note_outcome(&server->reload.reloader, outcome.end == WEIR_RELOAD_DONE);
     report_outcome(&outcome);
     finish_requests(asked, &outcome);
 }
@@ -479,7 +490,9 @@ static void on_reload_request(struct weir_reloader *reloader, struct weir_reload
 
 void weir_reload_init(struct weir_reload *reload)
 {
-    *reload = (struct weir_reload){.reloader = {on_reload_request}, .thread = pthread_self()};
+    *reload =
+        (struct weir_reload){.reloader = {.ask = on_reload_request}, .thread = pthread_self()};
+    note_outcome(&reload->reloader, true);
     pthread_mutex_init(&reload->lock, NULL);
 }
 

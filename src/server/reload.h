@@ -7,6 +7,8 @@
 
 #include "net/loop.h"
 
+#include <stdatomic.h>
+
 #define WEIR_RELOAD_ERROR_MAX 2048
 
 enum weir_reload_end {
@@ -39,6 +41,8 @@ struct weir_reload_request {
 /* The server's side, shared by all workers. */
 struct weir_reloader {
     void (*ask)(struct weir_reloader *reloader, struct weir_reload_request *request);
+    atomic_bool refused;         /* the last reload was not taken up */
+    _Atomic uint64_t success_ns; /* when the last config was, since 1970 */
 };
 
 #endif

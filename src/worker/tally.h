@@ -7,7 +7,7 @@
 #ifndef WEIR_WORKER_TALLY_H
 #define WEIR_WORKER_TALLY_H
 
-#include "weir/types.h"
+#include "base/histogram.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -42,6 +42,8 @@ struct weir_tally {
     enum weir_tally_kind kind;
     uint32_t name_bytes;
     _Atomic uint64_t counts[WEIR_TALLY_COUNTS];
+    _Atomic uint64_t took[WEIR_DURATION_BUCKETS + 1]; /* of a route: requests by how long */
+    _Atomic uint64_t took_ns;                         /* and all of them together */
     char name[];
 };
 
@@ -88,11 +90,19 @@ static inline void weir_tally_set(struct weir_tally *tally, uint32_t index, uint
     atomic_store_explicit(&tally->counts[index], value, memory_order_relaxed);
 }
 
-/* Counts a reply on a route; the status is 0 if there was none. */
-static inline void weir_tally_reply(struct weir_tally *tally, uint16_t status)
+static inline void weir_tally_add(_Atomic uint64_t *count, uint64_t number)
+{
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + number,
+                          memory_order_relaxed);
+}
+
+/* Counts a reply on a route, and how long it took; the status is 0 if there was none. */
+static inline void weir_tally_reply(struct weir_tally *tally, uint16_t status, uint64_t took_ns)
 {
     uint32_t class = status / 100u;
     weir_tally_raise(tally, class < WEIR_TALLY_COUNTS ? class : 0);
+    weir_tally_add(&tally->took[weir_histogram_bucket(&weir_scale_duration, took_ns)], 1);
+    weir_tally_add(&tally->took_ns, took_ns);
 }
 
 #endif

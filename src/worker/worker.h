@@ -28,6 +28,15 @@ struct weir_resolver;
 struct weir_worker_config;
 struct weir_usage_book;
 
+/* Requests that were refused because of the key or token that they came with, or did not. */
+enum weir_refused_key {
+    WEIR_REFUSED_API_KEY_WRONG,
+    WEIR_REFUSED_API_KEY_MISSING,
+    WEIR_REFUSED_TOKEN_WRONG,
+    WEIR_REFUSED_TOKEN_MISSING,
+    WEIR_REFUSED_KEY_COUNT
+};
+
 /* In so many sizes a worker has memory for what handlers of the API remember of a call. */
 #define WEIR_CALL_CONTEXT_SIZES 4
 
@@ -73,6 +82,7 @@ struct weir_worker {
     struct weir_guard_memory guard;
     struct weir_acceptor *acceptors; /* those it has opened, in order; fixed before the loops run */
     struct weir_tallies tallies;
+    _Atomic uint64_t refused_keys[WEIR_REFUSED_KEY_COUNT];
     uint64_t random; /* see weir_worker_random() */
     bool draining;
     void (*client_gone)(struct weir_worker *worker); /* a connection has been closed */

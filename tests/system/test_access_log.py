@@ -147,19 +147,22 @@ def test_a_body_and_a_wait_in_line_are_measured(tmp_path):
     test()
 
 
-def test_an_exchange_with_an_llm_has_its_tokens(tmp_path):
+def test_an_exchange_with_an_llm_has_its_tokens_and_what_they_cost(tmp_path):
     path = tmp_path / 'access.log'
+    prices = tmp_path / 'prices.json'
+    prices.write_text(json.dumps({chat()['model']: {'input_cost_per_token': 1e-6, 'output_cost_per_token': 2.5e-6}}))
 
     @run
     async def test():
         async with upstream(reply(completion(), JSON)) as server, \
-                weir(config(path, server, route=', llm: openai')) as gateway:
+                weir(config(path, server, top=f'data: {tmp_path}\nprices: {prices}', route=', llm: openai')) as gateway:
             message = post(chat()).replace(b' /', b' /functions/f/', 1)
             assert (await ask(gateway.port, message, 'POST')).status == 200
             line, = await lines(path, 1)
             usage = json.loads(completion())['usage']
             assert line['input_tokens'] == usage['prompt_tokens']
             assert line['output_tokens'] == usage['completion_tokens']
+            assert abs(line['money'] - usage['prompt_tokens'] / 1e6 - usage['completion_tokens'] * 2.5 / 1e6) < 1e-12
             assert line['cached_tokens'] == 0 and line['model'] == chat()['model']
     test()
 

@@ -15,8 +15,18 @@ from weir import until, weir
 
 WAITS = ['0.005', '0.01', '0.02', '0.05', '0.1', '0.2', '0.5', '1', '+Inf']
 LATENCIES = ['0.05', '0.1', '0.2', '0.3', '0.5', '1', '2', '5', '10', '+Inf']
+LONG_WAITS = [*WAITS[:-1], '2', '5', '10', '30', '60', '120', '300', '600', '+Inf']
+LONG_LATENCIES = [*LATENCIES[:-1], '30', '60', '120', '300', '600', '1200', '1800', '+Inf']
 HISTOGRAMS = {'llm_queue_wait_seconds': WAITS, 'llm_latency_first_token_seconds': LATENCIES,
               'llm_latency_total_seconds': LATENCIES}
+# Each with the name that dashboards for LLM gateways know.
+LONG_HISTOGRAMS = {'weir_llm_queue_wait_seconds': (LONG_WAITS, 'llm_queue_wait_seconds'),
+                   'weir_llm_first_token_seconds': (LONG_LATENCIES, 'llm_latency_first_token_seconds'),
+                   'weir_llm_duration_seconds': (LONG_LATENCIES, 'llm_latency_total_seconds')}
+OTHER_NAMES = {'weir_llm_window': 'llm_cc_cwnd', 'weir_llm_inflight': 'llm_cc_inflight',
+               'weir_llm_token_rate': 'llm_tr_rate', 'weir_llm_token_level': 'llm_tr_bucket',
+               'weir_llm_token_debt': 'llm_tr_debt', 'weir_llm_errors_total': 'llm_errors_total',
+               'weir_llm_retries_total': 'llm_retries_total'}
 GAUGES = ('llm_cc_cwnd', 'llm_cc_inflight', 'llm_tr_rate', 'llm_tr_bucket', 'llm_tr_debt')
 SIGNALS = ('rate_limit', 'soft_loss', 'client_error', 'cancelled')
 
@@ -50,6 +60,15 @@ def check_histograms(metrics):
             assert buckets == sorted(buckets) and buckets[-1] == count
             assert metrics.get(f'{name}_sum', **dict(labels)) is not None
         assert len(metrics.all(f'{name}_bucket')) == len(bounds) * len(metrics.all(f'{name}_count'))
+    for name, (bounds, old) in LONG_HISTOGRAMS.items():
+        assert metrics.all(f'{name}_count') == metrics.all(f'{old}_count')
+        assert metrics.all(f'{name}_sum') == metrics.all(f'{old}_sum')
+        for labels, count in metrics.all(f'{name}_count').items():
+            buckets = [metrics.get(f'{name}_bucket', le=bound, **dict(labels)) for bound in bounds]
+            assert buckets == sorted(buckets) and buckets[-1] == count
+            assert all(metrics.get(f'{name}_bucket', le=bound, **dict(labels)) ==
+                       metrics.get(f'{old}_bucket', le=bound, **dict(labels)) for bound in HISTOGRAMS[old])
+    assert all(metrics.all(name) == metrics.all(old) for name, old in OTHER_NAMES.items())
 
 
 async def valid(gateway):
@@ -68,11 +87,13 @@ async def ask_llm(gateway, document=None, *fields):
 
 @run
 async def test_a_stream_and_a_reply_in_one_piece_are_measured():
-    slow = asyncio.Event()
+    text, slow = asyncio.Event(), asyncio.Event()
 
     async def serve(wire, message):
         if json.loads(message.body).get('stream'):
-            await wire.send(stream_head(), chunked(*TEXTS))
+            await wire.send(stream_head())
+            await text.wait()
+            await wire.send(chunked(*TEXTS))
             await slow.wait()
             await wire.send(chunked(USAGE, DONE), b'0\r\n\r\n')
         else:
@@ -85,6 +106,11 @@ async def test_a_stream_and_a_reply_in_one_piece_are_measured():
         async with connect(gateway.port) as wire:
             await wire.send(post(chat(stream=True), 'X-Tenant: acme'))
             assert (await wire.head()).status == 200
+            # The head is no token.
+            Series(await valid(gateway), tenant='acme').check(waits=1, firsts=0, totals=0)
+            await asyncio.sleep(0.06)  # the time itself is what is measured
+            text.set()
+            await wire.reader.readuntil(b'data: ')
             # While it streams: how long it waited and when the first token came are known, the rest is not.
             under_way = Series(await valid(gateway), tenant='acme')
             under_way.check(waits=1, firsts=1, totals=0)
@@ -96,7 +122,7 @@ async def test_a_stream_and_a_reply_in_one_piece_are_measured():
         done = Series(await valid(gateway), tenant='acme')
         done.check(waits=1, firsts=1, totals=1)
         assert done.tokens == {'input': 9, 'cached': 0, 'output': 3}
-        assert 0 < done.first_seconds < done.total_seconds and done.total_seconds > 0.05
+        assert 0.05 < done.first_seconds < done.total_seconds and done.total_seconds > 0.1
         assert (await ask_llm(gateway, None, 'X-Tenant: acme')).status == 200
         done = Series(await valid(gateway), tenant='acme')
         done.check(waits=2, firsts=1, totals=2)
@@ -479,6 +505,21 @@ async def test_the_most_series_hold_up_nobody():
         await go_away(gateway)
 
 
+@run
+async def test_the_names_that_dashboards_know_can_be_left_out():
+    async with upstream(reply(completion(), JSON)) as server, \
+            llm(server, top='metrics: { llm_names: false }') as gateway:
+        assert (await ask_llm(gateway)).status == 200
+        await quiet(gateway)
+        body = await fetch(gateway)
+        check_with_promtool(body)
+        metrics = Metrics(body)
+        assert not [name for name in metrics.types if name.startswith('llm_')]
+        assert sum(metrics.all('weir_llm_duration_seconds_count').values()) == 1
+        await gateway.reload(('llm_names: false', 'llm_names: true'))
+        assert sum(Metrics(await fetch(gateway)).all('llm_latency_total_seconds_count').values()) == 1
+
+
 def test_every_metric_is_on_the_page_and_on_the_dashboard():
     root = pathlib.Path(__file__).resolve().parents[2]
     names = set(re.findall(r'\{"((?:weir|llm|process)_\w+)", "\w+",', (root / 'src/api/metrics.c').read_text()))
@@ -486,4 +527,5 @@ def test_every_metric_is_on_the_page_and_on_the_dashboard():
     board = (root / 'examples/grafana.json').read_text()
     assert len(names) > 25
     assert {name for name in names if f'`{name}`' not in page} == set()
-    assert {name for name in names if name.startswith(('llm_', 'weir_llm')) and name not in board} == set()
+    assert {name for name in names if name.startswith('weir_llm') and name not in board} == set()
+    assert not re.search(r'\bllm_', board)  # they can be left out, and end too soon

@@ -16,7 +16,8 @@ from raw import ask, connect, front, open_narrow_wire, request, run, upstream
 from weir import PATIENCE, PROGRAM, functions, until, weir
 
 REMEMBERED = 'limit: 10, rate: 1000/d'  # a bucket that is not full keeps a key from being forgotten
-BOUNDS = ['0.005', '0.01', '0.02', '0.05', '0.1', '0.2', '0.5', '1', '2', '5', '10', '30', '+Inf']
+BOUNDS = ['0.005', '0.01', '0.02', '0.05', '0.1', '0.2', '0.5', '1', '2', '5', '10', '30', '60', '120',
+          '300', '600', '+Inf']
 ENDS = {'left', 'timeout', 'cancelled', 'refused', 'displaced', 'lapsed'}
 PLAIN = not any(word in PROGRAM for word in ('asan', 'tsan'))  # whose times mean something
 TURNS = pathlib.Path(PROGRAM).parent / 'tests' / 'libweir_turns.so'
@@ -203,7 +204,7 @@ async def test_a_wait_is_in_the_bucket_of_its_length():
     async with weir(config) as gateway:
         _, held = await acquire(gateway, 'k')
         metrics = await read(gateway)
-        assert metrics.buckets(gate='g', key='k') == [1] * 13  # who did not wait
+        assert metrics.buckets(gate='g', key='k') == [1] * len(BOUNDS)  # who did not wait
         assert metrics.get('weir_gate_wait_seconds_sum', gate='g', key='k') == 0
         waiting = asyncio.create_task(acquire(gateway, 'k'))
         await gateway.until('k', 'g', waiting=1)
@@ -542,3 +543,83 @@ def test_the_dashboard_asks_for_what_there_is_and_in_words_that_prometheus_under
     done = subprocess.run(['promtool', 'check', 'rules', path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, check=False)
     assert done.returncode == 0 and f'{len(asked)} rules found' in done.stdout, done.stdout
+
+
+# ---- routes, keys, reloads, logs
+
+@run
+async def test_how_long_requests_take_is_counted_by_route():
+    slow = asyncio.Event()
+
+    async def serve(wire, _):
+        await slow.wait()
+        await wire.send(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
+    async with upstream(serve) as server, front(server) as gateway:
+        task = asyncio.create_task(ask(gateway.port, request('/functions/f')))
+        await gateway.until('f', active=1)
+        await asyncio.sleep(0.06)  # the time itself is what is measured
+        slow.set()
+        await task
+        assert (await ask(gateway.port, request('/nowhere'))).status == 404
+        metrics = await read(gateway)
+        route = next(dict(labels)['route'] for labels in metrics.all('weir_request_duration_seconds_count')
+                     if dict(labels)['route'].startswith('/functions'))
+        buckets = [metrics.get('weir_request_duration_seconds_bucket', route=route, le=bound) for bound in BOUNDS]
+        assert buckets == sorted(buckets) and buckets[-1] == 1 and buckets[3] == 0
+        assert metrics.get('weir_request_duration_seconds_count', route=route) == 1
+        assert metrics.get('weir_request_duration_seconds_sum', route=route) > 0.05
+        assert metrics.get('weir_request_duration_seconds_count', route='_none') == 1
+
+
+def test_refused_keys_reloads_and_lines_are_counted(tmp_path):
+    @run
+    async def test():
+        config = f'''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+data: {tmp_path}
+threads: 2
+log: {{ level: info, file: {tmp_path}/weir.log }}
+access_log: {{ file: /dev/full }}
+api_tokens: {{ a: {{ token: "${{WEIR_TEST_TOKEN}}", scopes: [read, admin] }} }}
+upstreams: {{ u: {{ url: "http://127.0.0.1:1" }} }}
+routes: [ {{ match: /, upstream: u, tenant: api_key }} ]
+'''
+        token = 'Authorization: Bearer geheim-geheim-geheim'
+        async with weir(config, env={**os.environ, 'WEIR_TEST_TOKEN': 'geheim-geheim-geheim'}) as gateway:
+            async def metrics():
+                message = await ask(gateway.api_port, request('/metrics', token))
+                check_with_promtool(message.body)
+                return Metrics(message.body)
+
+            def refused(now, kind, reason):
+                return now.get('weir_refused_keys_total', kind=kind, reason=reason)
+            before = await metrics()
+            assert before.get('weir_config_last_reload_successful') == 1
+            started = before.get('weir_config_last_reload_success_timestamp_seconds')
+            assert abs(time.time() - started) < 3600
+            for fields in ((), ('Authorization: Bearer weir_00000000_x',), ('X-Api-Key: weir_1_2',)):
+                assert (await ask(gateway.port, request('/', *fields))).status == 401
+            for fields in ((), ('Authorization: Bearer wrong',), ('Authorization: Bearer weir_00000000_x',)):
+                assert (await ask(gateway.api_port, request('/gates', *fields))).status == 401
+            now = await metrics()
+            assert (refused(now, 'api_key', 'missing'), refused(now, 'api_key', 'wrong')) == (1, 3)
+            assert (refused(now, 'api_token', 'missing'), refused(now, 'api_token', 'wrong')) == (1, 1)
+
+            async def dropped():
+                return (await metrics()).get('weir_log_dropped_total', log='access_log') == 3
+            await until(dropped, 'what the disk did not take is counted')
+            assert now.get('weir_log_dropped_total', log='log') == 0
+            assert now.get('weir_access_log_lines_total') == 0 and now.get('weir_log_lines_total', level='warn') >= 2
+            good = gateway.path.read_text()
+            gateway.path.write_text('nonsense')
+            assert (await ask(gateway.api_port, request('/reload', token, method='POST'), 'POST')).status == 422
+            now = await metrics()
+            assert now.get('weir_config_last_reload_successful') == 0
+            assert now.get('weir_config_last_reload_success_timestamp_seconds') == started
+            gateway.path.write_text(good)
+            await gateway.reload()
+            now = await metrics()
+            assert now.get('weir_config_last_reload_successful') == 1
+            assert now.get('weir_config_last_reload_success_timestamp_seconds') > started
+    test()

@@ -10,7 +10,7 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
     expect_errors(
         API "lissten: 1\n",
         "weir.yaml:2:1: lissten is no field; expected listen, api, protocol, data, threads, grace, "
-        "events, log, access_log, dns, trusted, upstreams, gates, routes, queues, prices, "
+        "events, log, access_log, metrics, dns, trusted, upstreams, gates, routes, queues, prices, "
         "unpriced, tenants or "
         "api_tokens; did you "
         "mean "
@@ -29,12 +29,13 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
         "weir.yaml:2:15: gates.f.zzzzz is no field; expected limit, rate, tokens, line, "
         "lease, early_reject, weights, choice, breaker, controller, aimd, settle, estimate, "
         "preset, depth, max_keys, forget, events, tenants or keys\n");
-    expect_errors(API "Data: x\n",
-                  "weir.yaml:2:1: Data is no field; expected listen, api, protocol, data, threads, "
-                  "grace, events, log, access_log, dns, trusted, upstreams, gates, routes, queues, "
-                  "prices, unpriced, "
-                  "tenants or api_tokens; did "
-                  "you mean data?\n");
+    expect_errors(
+        API "Data: x\n",
+        "weir.yaml:2:1: Data is no field; expected listen, api, protocol, data, threads, "
+        "grace, events, log, access_log, metrics, dns, trusted, upstreams, gates, routes, queues, "
+        "prices, unpriced, "
+        "tenants or api_tokens; did "
+        "you mean data?\n");
 }
 
 TEST(a_file_without_an_address_is_refused)
@@ -52,13 +53,15 @@ TEST(a_file_is_a_mapping)
     expect_errors(
         "hello\n",
         "weir.yaml:1:1: the file is \"hello\"; expected a mapping with the fields listen, api, "
-        "protocol, data, threads, grace, events, log, access_log, dns, trusted, upstreams, gates, "
+        "protocol, data, threads, grace, events, log, access_log, metrics, dns, trusted, "
+        "upstreams, gates, "
         "routes, queues, prices, unpriced, tenants or "
         "api_tokens\n");
     expect_errors(
         "- a\n",
         "weir.yaml:1:1: the file is a list; expected a mapping with the fields listen, api, "
-        "protocol, data, threads, grace, events, log, access_log, dns, trusted, upstreams, gates, "
+        "protocol, data, threads, grace, events, log, access_log, metrics, dns, trusted, "
+        "upstreams, gates, "
         "routes, queues, prices, unpriced, tenants or "
         "api_tokens\n");
 }

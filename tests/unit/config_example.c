@@ -478,6 +478,8 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "  file: \"/a\"\n"
         "  format: combined\n"
         "  query: true\n"
+        "metrics:\n"
+        "  llm_names: false\n"
         "dns: {servers: [\"192.0.2.1:53\", \"[::1]:5353\"]}\n"
         "trusted: []\n"
         "\n"

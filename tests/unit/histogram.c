@@ -6,7 +6,8 @@
 #define MS(count) ((uint64_t)(count)*WEIR_NS_PER_MS)
 
 static const struct weir_histogram_scale *const scales[] = {
-    &weir_scale_gate_wait, &weir_scale_llm_wait, &weir_scale_llm_latency, &weir_scale_job_run};
+    &weir_scale_duration, &weir_scale_llm_wait, &weir_scale_llm_reply, &weir_scale_llm_latency,
+    &weir_scale_job_run};
 
 static uint32_t bucket_of(const struct weir_histogram_scale *scale, uint64_t duration_ns)
 {
@@ -42,13 +43,13 @@ TEST(a_duration_belongs_to_the_first_end_that_it_does_not_pass)
 TEST(no_time_is_counted_in_the_first_bucket)
 {
     struct weir_histogram histogram = {0};
-    assert_int_equal(bucket_of(&weir_scale_gate_wait, 0), 0);
+    assert_int_equal(bucket_of(&weir_scale_duration, 0), 0);
     weir_histogram_add_zero(&histogram);
-    weir_histogram_add_since(&histogram, &weir_scale_gate_wait, 5, 5);
-    weir_histogram_add_since(&histogram, &weir_scale_gate_wait, 5, 4);
+    weir_histogram_add_since(&histogram, &weir_scale_duration, 5, 5);
+    weir_histogram_add_since(&histogram, &weir_scale_duration, 5, 4);
     assert_int_equal(histogram.counts[0], 3);
     assert_int_equal(histogram.sum_ns, 0);
-    weir_histogram_add_since(&histogram, &weir_scale_gate_wait, 5, 5 + MS(20));
+    weir_histogram_add_since(&histogram, &weir_scale_duration, 5, 5 + MS(20));
     assert_int_equal(histogram.counts[2], 1);
     assert_int_equal(histogram.sum_ns, MS(20));
 }
@@ -56,19 +57,24 @@ TEST(no_time_is_counted_in_the_first_bucket)
 /* Dashboards and recording rules name these ends, so they do not change. */
 TEST(the_scales_have_the_ends_that_the_docs_name)
 {
-    static const uint64_t waits_ms[] = {5,   10,   20,   50,   100,   200,
-                                        500, 1000, 2000, 5000, 10000, 30000};
-    static const uint64_t latencies_ms[] = {50, 100, 200, 300, 500, 1000, 2000, 5000, 10000};
+    static const uint64_t durations_ms[] = {5,     10,     20,     50,    100,   200,
+                                            500,   1000,   2000,   5000,  10000, 30000,
+                                            60000, 120000, 300000, 600000};
+    static const uint64_t replies_ms[] = {50,     100,    200,     300,    500,   1000,
+                                          2000,   5000,   10000,   30000,  60000, 120000,
+                                          300000, 600000, 1200000, 1800000};
     static const uint64_t runs_ms[] = {10,    100,   500,    1000,    5000,
                                        10000, 60000, 300000, 1800000, 3600000};
-    assert_int_equal(weir_scale_gate_wait.count, 12);
+    assert_int_equal(weir_scale_duration.count, 16);
+    assert_int_equal(weir_scale_llm_reply.count, 16);
     assert_int_equal(weir_scale_llm_wait.count, 8);
     assert_int_equal(weir_scale_llm_latency.count, 9);
     assert_int_equal(weir_scale_job_run.count, 10);
-    for (uint32_t i = 0; i < 12; i++) {
-        assert_int_equal(weir_scale_gate_wait.ends_ns[i], MS(waits_ms[i]));
-        assert_true(i >= 8 || weir_scale_llm_wait.ends_ns[i] == MS(waits_ms[i]));
-        assert_true(i >= 9 || weir_scale_llm_latency.ends_ns[i] == MS(latencies_ms[i]));
+    for (uint32_t i = 0; i < 16; i++) {
+        assert_int_equal(weir_scale_duration.ends_ns[i], MS(durations_ms[i]));
+        assert_int_equal(weir_scale_llm_reply.ends_ns[i], MS(replies_ms[i]));
+        assert_true(i >= 8 || weir_scale_llm_wait.ends_ns[i] == MS(durations_ms[i]));
+        assert_true(i >= 9 || weir_scale_llm_latency.ends_ns[i] == MS(replies_ms[i]));
         assert_true(i >= 10 || weir_scale_job_run.ends_ns[i] == MS(runs_ms[i]));
     }
 }

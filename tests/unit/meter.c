@@ -142,12 +142,12 @@ TEST(a_duration_is_in_the_bucket_up_to_whose_end_it_goes)
         uint32_t first;
         const uint64_t *bounds_ns;
         uint32_t bounds;
-    } histograms[] = {{weir_llm_metrics_wait, WEIR_LLM_METRICS_WAIT, weir_scale_llm_wait.ends_ns,
-                       WEIR_WAIT_BUCKETS},
+    } histograms[] = {{weir_llm_metrics_wait, WEIR_LLM_METRICS_WAIT, weir_scale_duration.ends_ns,
+                       WEIR_DURATION_BUCKETS},
                       {weir_llm_metrics_first_token, WEIR_LLM_METRICS_FIRST,
-                       weir_scale_llm_latency.ends_ns, WEIR_LATENCY_BUCKETS},
-                      {weir_llm_metrics_total, WEIR_LLM_METRICS_TOTAL,
-                       weir_scale_llm_latency.ends_ns, WEIR_LATENCY_BUCKETS}};
+                       weir_scale_llm_reply.ends_ns, WEIR_LLM_REPLY_BUCKETS},
+                      {weir_llm_metrics_total, WEIR_LLM_METRICS_TOTAL, weir_scale_llm_reply.ends_ns,
+                       WEIR_LLM_REPLY_BUCKETS}};
     for (size_t i = 0; i < COUNT_OF(histograms); i++) {
         for (uint32_t bucket = 0; bucket <= histograms[i].bounds; bucket++) {
             const uint64_t *bounds_ns = histograms[i].bounds_ns;
