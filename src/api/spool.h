@@ -6,8 +6,8 @@
 #ifndef WEIR_API_SPOOL_H
 #define WEIR_API_SPOOL_H
 
+#include "net/disk.h"
 #include "net/loop.h"
-#include "store/disk.h"
 #include "store/store.h"
 #include "tenants/api_key.h"
 

@@ -21,8 +21,8 @@
 #define WEIR_RUNNER_COMMAND_H
 
 #include "jobs/verdict.h"
+#include "net/disk.h"
 #include "net/loop.h"
-#include "store/disk.h"
 
 struct weir_launcher;
 

@@ -21,7 +21,7 @@
 #include "jobs/port.h"
 #include "jobs/schedule.h"
 #include "jobs/waiters.h"
-#include "store/disk.h"
+#include "net/disk.h"
 #include "worker/config_snapshot.h"
 
 #define WEIR_JOB_SERVICE_ORDERS_MAX 10000 /* of one submission */

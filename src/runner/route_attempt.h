@@ -12,7 +12,7 @@
 #define WEIR_RUNNER_ROUTE_ATTEMPT_H
 
 #include "jobs/verdict.h"
-#include "store/disk.h"
+#include "net/disk.h"
 #include "worker/worker.h"
 
 struct weir_route_attempt;

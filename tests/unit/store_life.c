@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "unit/store_helpers.h"
 
-#include "store/disk.h"
+#include "net/disk.h"
 #include "store/lock.h"
 
 #include <sqlite3.h>

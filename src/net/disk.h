@@ -3,8 +3,8 @@
  * A task is embedded in the object that it is about; `work` is called once, in one of the threads;
  * tasks have no order. `work` itself announces its end, usually by a post to a loop. The callers
  * bound the number of tasks: each has one under way at a time. */
-#ifndef WEIR_STORE_DISK_H
-#define WEIR_STORE_DISK_H
+#ifndef WEIR_NET_DISK_H
+#define WEIR_NET_DISK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* disk.c - a small pool of threads with one queue of tasks. Any thread may submit; `lock` guards
  * the queue and its counts. */
-#include "store/disk.h"
+#include "net/disk.h"
 
 #include <assert.h>
 #include <errno.h>
