@@ -148,15 +148,15 @@ static void abandon_places(struct weir_submission *submission)
 /* The file stays if a job refers to it. */
 static void settle_spool(struct weir_submission *submission)
 {
-    struct weir_spool *spool = submission->spool;
+    struct weir_job_spool *spool = submission->spool;
     submission->spool = NULL;
     if (spool == NULL) {
         return;
     }
     if (submission->request.end == WEIR_JOB_SERVICE_DONE && submission->acceptances[0].fresh) {
-        weir_spool_keep(spool);
+        weir_job_spool_keep(spool);
     } else {
-        weir_spool_drop(spool);
+        weir_spool_drop(&spool->spool);
     }
 }
 
@@ -249,9 +249,9 @@ static bool begin_spool(struct weir_submission *submission)
                   counts.store.error == NULL ? "" : counts.store.error);
         return false;
     }
-    submission->spool =
-        weir_spool_create(weir_job_service_disk(job_service), weir_job_service_store(job_service),
-                          &submission->worker->loop, on_spooled);
+    submission->spool = weir_job_spool_create(weir_job_service_disk(job_service),
+                                              weir_job_service_store(job_service),
+                                              &submission->worker->loop, on_spooled);
     if (submission->spool == NULL) {
         fail_body(submission, WEIR_JOB_REFUSED_MEMORY, "");
         return false;
@@ -267,7 +267,7 @@ void weir_submission_take(struct weir_submission *submission, struct weir_slice 
     if (!last || submission->spool != NULL) {
         if (submission->spool != NULL || begin_spool(submission)) {
             submission->state = WEIR_SUBMISSION_UNDER_WAY;
-            weir_spool_write(submission->spool, piece, last);
+            weir_spool_write(&submission->spool->spool, piece, last);
         }
         return;
     }
@@ -282,14 +282,14 @@ void weir_submission_take(struct weir_submission *submission, struct weir_slice 
 /* A piece has been written. If that was not the last, more may come. */
 static void go_on_spooling(struct weir_submission *submission)
 {
-    const struct weir_spool *spool = submission->spool;
+    const struct weir_job_spool *spool = submission->spool;
     struct weir_job_order *order = &submission->orders[0];
     submission->state = WEIR_SUBMISSION_OPEN;
-    if (spool->error != 0) {
-        fail_body(submission, WEIR_JOB_REFUSED_BODY, strerrordesc_np(spool->error));
-    } else if (spool->last) {
+    if (spool->spool.error != 0) {
+        fail_body(submission, WEIR_JOB_REFUSED_BODY, strerrordesc_np(spool->spool.error));
+    } else if (spool->spool.last) {
         memcpy(order->digest, spool->digest, sizeof spool->digest);
-        order->body = (struct weir_job_bytes){.count = spool->bytes, .file = spool->file};
+        order->body = (struct weir_job_bytes){.count = spool->spool.bytes, .file = spool->file};
         weir_submission_commit(submission);
     }
 }
@@ -349,7 +349,7 @@ static void on_door(struct weir_post *post)
 
 static void on_spooled(struct weir_post *post)
 {
-    struct weir_spool *spool = weir_container_of(post, struct weir_spool, on_done);
+    struct weir_job_spool *spool = weir_container_of(post, struct weir_job_spool, spool.on_done);
     struct weir_submission *submission = spool->owner;
     if (!submission->left) {
         go_on_spooling(submission);

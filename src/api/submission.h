@@ -15,7 +15,7 @@
 
 #include "api/job_params.h"
 #include "api/job_refusal.h"
-#include "api/spool.h"
+#include "api/job_spool.h"
 #include "runner/job_service.h"
 
 enum weir_submission_state {
@@ -53,7 +53,7 @@ struct weir_submission {
     struct weir_job_refusal refusal; /* once it has ended; no reason: it was accepted */
     bool at_door;                    /* it waits for a place */
     uint64_t committed_ns;           /* when it was handed to the store */
-    struct weir_spool *spool;        /* of a long body; null: none, or it has been dealt with */
+    struct weir_job_spool *spool;    /* of a long body; null: none, or it has been dealt with */
 
     /* Private. */
     uint32_t door_count;
