@@ -21,6 +21,8 @@
 #define GRACE_DEFAULT_NS     (30 * WEIR_NS_PER_SECOND)
 #define ROTATE_DEFAULT_BYTES (UINT64_C(64) << 20)
 #define ROTATED_KEPT_DEFAULT 5
+#define SPOOL_DEFAULT_BYTES  (UINT64_C(4) << 30)
+#define SPOOL_BYTES_MAX      (UINT64_C(1) << 40)
 /* Each costs a share of every decision's time while it keeps up. */
 #define EVENT_READERS_DEFAULT 256
 
@@ -38,6 +40,7 @@ static const struct weir_field top_fields[] = {
     WEIR_FIELD_LIST("protocol", weir_read_protocol, struct weir_config, protocol, protocol_count,
                     weir_section_listener, .apart = false),
     WEIR_FIELD_TEXT("data", struct weir_config, data),
+    WEIR_FIELD_SIZE("spool_max", struct weir_config, spool_bytes_max, 0, SPOOL_BYTES_MAX),
     WEIR_FIELD_COUNT("threads", struct weir_config, threads, 1, THREADS_MAX),
     WEIR_FIELD_DURATION("grace", struct weir_config, grace_ns, 0, WEIR_NS_PER_DAY),
     {.name = "events",
@@ -84,6 +87,7 @@ static const struct weir_config_network trusted_default[] = {
 static void set_defaults(struct weir_config *config)
 {
     config->data = weir_slice_of("./weir-data");
+    config->spool_bytes_max = SPOOL_DEFAULT_BYTES;
     config->grace_ns = GRACE_DEFAULT_NS;
     config->events.rotate_bytes = ROTATE_DEFAULT_BYTES;
     config->events.keep = ROTATED_KEPT_DEFAULT;

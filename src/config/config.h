@@ -469,7 +469,8 @@ struct weir_config {
     const struct weir_config_listener *protocol; /* the line protocol's */
     uint32_t protocol_count;
     struct weir_slice data;
-    uint32_t threads; /* 0: as many as there are cores */
+    uint64_t spool_bytes_max; /* of long bodies of requests, in files there */
+    uint32_t threads;         /* 0: as many as there are cores */
     uint64_t grace_ns;
     struct weir_config_events events;
     struct weir_config_log log;
@@ -538,6 +539,9 @@ static inline bool weir_config_route_leads_to(const struct weir_config_route *ro
 /* The part of a key that comes from a JSON body, or null. */
 const struct weir_config_source *weir_config_json_part(const struct weir_config_source *parts,
                                                        uint32_t part_count);
+
+/* Whether all of a request's body has to be known before the request stands in line. */
+bool weir_config_route_reads_body(const struct weir_config_route *route);
 
 /* Whether the text fits the pattern, in which each * stands for any text. */
 bool weir_config_fits(struct weir_slice pattern, struct weir_slice text);

@@ -184,18 +184,8 @@ static void print_key(struct weir_printer *printer, const struct weir_field *fie
     weir_print_template(printer, field->name, route->key, route->key_parts, route->match);
 }
 
-/* To the byte. */
-static void print_max_body(struct weir_printer *printer, const struct weir_field *field,
-                           const void *target)
-{
-    uint64_t bytes = *(const uint64_t *)target;
-    FILE *out = weir_print_entry(printer, field->name);
-    if (bytes == WEIR_NEVER) {
-        fputs("none", out);
-    } else {
-        fprintf(out, "%lluB", (unsigned long long)bytes);
-    }
-}
+/* Of a body that is read as a whole: the largest that providers of LLMs take, and some more. */
+#define WHOLE_BODY_DEFAULT_BYTES (UINT64_C(64) << 20)
 
 static bool is_method(const struct weir_yaml *item, enum weir_config_method method)
 {
@@ -335,7 +325,7 @@ static const struct weir_field route_fields[] = {
      .max = RETRIES_MAX},
     {.name = "max_body",
      .read = weir_read_size,
-     .print = print_max_body,
+     .print = weir_print_size,
      .offset = WEIR_MEMBER(struct weir_config_route, body_bytes_max, 8),
      .max = UINT64_MAX,
      .or_none = true},
@@ -473,6 +463,9 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
     if (draft->good) { /* else the key is not known */
         weir_finish_llm(reader, node, route);
         weir_finish_json(reader, node, route, &draft->pattern);
+    }
+    if (weir_config_route_reads_body(route) && weir_yaml_get(node, "max_body") == NULL) {
+        route->body_bytes_max = WHOLE_BODY_DEFAULT_BYTES;
     }
 }
 

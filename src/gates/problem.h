@@ -32,6 +32,7 @@
     X(UPSTREAM_UNREACHABLE, "upstream-unreachable", "The upstream cannot be reached") \
     X(UPSTREAM_TIMEOUT, "upstream-timeout", "The upstream did not answer in time")    \
     X(BODY_TOO_LARGE, "body-too-large", "The body is too large")                      \
+    X(SPOOL_FULL, "spool-full", "There is no room for another long body")             \
     X(REQUEST_TIMEOUT, "request-timeout", "The request did not come in time")         \
     X(QUEUE_FULL, "queue-full", "The queue is full")                                  \
     X(QUEUE_BLOCKED, "queue-blocked", "The queue accepts nothing for now")            \

@@ -10,17 +10,14 @@
 
 #include <assert.h>
 
-/* Room for what is put into a body: a few words of ours, and the name of a model. */
-#define EDIT_BYTES_MAX (64 + 6 * WEIR_NAME_BYTES_MAX + 2)
-
 /* What an unread body counts for at most. No model takes more; what is longer has
  * pictures or files in it, or only claims to be. */
 #define UNREAD_TOKENS_MAX (UINT32_C(1) << 20)
 
-static_assert(WEIR_LLM_BODY_BYTES_MAX + EDIT_BYTES_MAX + 2 * WEIR_BUFFER_MIDDLE <= WEIR_BUFFER_HUGE,
-              "a held body has room for changes, and for what its chunks take");
-
-static void stop_reading(struct weir_llm *llm);
+/* What is put into a body: a few words of ours, and the name of a model. */
+static_assert(64 + 6 * WEIR_NAME_BYTES_MAX + 2 <= WEIR_BODY_EDIT_BYTES_MAX,
+              "changes have room in a body");
+static_assert(WEIR_LLM_EDITS_MAX <= WEIR_BODY_EDITS_MAX, "each has its place");
 
 /* What the head says of the body: a form or a file has no text to be counted, though a form may
  * name the model. */
@@ -52,7 +49,6 @@ struct weir_llm *weir_llm_begin(struct weir_exchange *exchange, const struct wei
     llm->priority = (uint8_t)facts->priority;
     llm->deadline_ns = WEIR_NEVER;
     llm->exchange = exchange;
-    llm->wants_continue = facts->head->expects_continue;
     llm->request = exchange->request.body.state == WEIR_BODY_ENDED ? WEIR_LLM_REQUEST_EMPTY
                                                                    : WEIR_LLM_REQUEST_UNREAD;
     llm->key_bytes = (uint16_t)facts->key.bytes;
@@ -68,7 +64,9 @@ void weir_llm_end(struct weir_llm *llm)
     struct weir_worker *worker = exchange->worker;
     weir_llm_book(llm);
     assert(llm->meter == NULL);
-    stop_reading(llm);
+    if (llm->reader != NULL) {
+        weir_slab_give(&worker->llm->readers, llm->reader);
+    }
     if (llm->parser != NULL) {
         weir_buffer_release(&worker->buffers, &llm->parser->held);
         weir_slab_give(&worker->llm->parsers, llm->parser);
@@ -86,20 +84,14 @@ static char *body_of(const struct weir_llm *llm)
     return exchange->client->in.data + exchange->client->in.begin;
 }
 
-/* The body becomes so many bytes longer or shorter at `end`; what follows it moves. */
-static void resize_body(struct weir_llm *llm, size_t end, ptrdiff_t by)
-{
-    struct weir_exchange *exchange = llm->exchange;
-    struct weir_buffer *in = &exchange->client->in;
-    char *rest = body_of(llm) + end;
-    memmove(rest + by, rest, weir_buffer_bytes(in) - end);
-    in->end = (uint32_t)(in->end + by);
-    exchange->request.body_ready = (uint32_t)(exchange->request.body_ready + by);
-    exchange->request.body.bytes = exchange->request.body_ready;
-}
+/* The changes that a body in a file may have. */
+enum edit_place {
+    EDIT_OPTIONS,
+    EDIT_MODEL
+};
 
-/* Replaces a part of the body. False if there is no room; then nothing has changed. */
-static bool replace(struct weir_llm *llm, const struct weir_edit *edit)
+/* Replaces a part of a body in memory. False if there is no room; then nothing has changed. */
+static bool replace_in_memory(struct weir_llm *llm, const struct weir_edit *edit)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_buffer *in = &exchange->client->in;
@@ -109,41 +101,25 @@ static bool replace(struct weir_llm *llm, const struct weir_edit *edit)
                    !weir_buffer_reserve(&exchange->worker->buffers, in, (uint32_t)wanted))) {
         return false;
     }
-    resize_body(llm, edit->end, by);
+    weir_exchange_resize_body(exchange, edit->end, by);
     memcpy(body_of(llm) + edit->begin, edit->text.data, edit->text.bytes);
     if (edit->begin <= llm->model_begin && edit->end <= llm->model_begin) {
-        llm->model_begin = (uint32_t)(llm->model_begin + by);
-        llm->model_end = (uint32_t)(llm->model_end + by);
+        llm->model_begin += (uint64_t)by;
+        llm->model_end += (uint64_t)by;
     } else if (edit->begin == llm->model_begin) {
-        llm->model_end = (uint32_t)(llm->model_end + by);
+        llm->model_end += (uint64_t)by;
     }
     return true;
 }
 
-/* A body that came in chunks and is complete loses their frames, and its trailers. */
-static void take_frames_away(struct weir_llm *llm)
+/* Replaces a part of the body. What lies in a file stays as it is, and changes while it is sent. */
+static bool replace(struct weir_llm *llm, enum edit_place place, const struct weir_edit *edit)
 {
-    struct weir_exchange *exchange = llm->exchange;
-    char *body = body_of(llm);
-    struct weir_slice rest = {body, exchange->request.body_ready};
-    struct weir_chunked chunked;
-    weir_chunked_init(&chunked, UINT64_MAX);
-    size_t bytes = 0;
-    enum weir_chunked_event event;
-    do {
-        size_t used;
-        struct weir_slice data;
-        event = weir_chunked_next(&chunked, rest, &used, &data);
-        if (event == WEIR_CHUNKED_BODY) {
-            memmove(body + bytes, data.data, data.bytes);
-            bytes += data.bytes;
-        }
-        rest = (struct weir_slice){rest.data + used, rest.bytes - used};
-    } while (event == WEIR_CHUNKED_BODY);
-    assert(event == WEIR_CHUNKED_END); /* it has been checked before */
-    resize_body(llm, exchange->request.body_ready, (ptrdiff_t)bytes - exchange->request.body_ready);
-    exchange->request.body.framing = WEIR_FRAMING_LENGTH;
-    exchange->request.body.left_bytes = 0;
+    if (llm->exchange->request.spool == NULL) {
+        return replace_in_memory(llm, edit);
+    }
+    weir_body_spool_edit(llm->exchange, place, edit->begin, edit->end, edit->text);
+    return true;
 }
 
 /* The model as a JSON string. */
@@ -178,7 +154,7 @@ bool weir_llm_address(struct weir_llm *llm, const struct weir_config_upstream *u
     char room[6 * WEIR_NAME_BYTES_MAX + 2];
     struct weir_edit edit = {llm->model_begin, llm->model_end, quote(model, room)};
     llm->renamed = renames;
-    return replace(llm, &edit);
+    return replace(llm, EDIT_MODEL, &edit);
 }
 
 /* ---- reading the body ---- */
@@ -207,39 +183,60 @@ static void keep_facts(struct weir_llm *llm, const struct weir_llm_request *requ
     if (request->has_model && !request->model_long) {
         llm->model_bytes = request->model_bytes;
         memcpy(llm->model, request->model, request->model_bytes);
-        llm->model_begin = (uint32_t)request->model_place.begin;
-        llm->model_end = (uint32_t)request->model_place.end;
+        llm->model_begin = request->model_place.begin;
+        llm->model_end = request->model_place.end;
     }
 }
 
-/* Reads a body that is complete, and asks for its usage. What is not JSON passes as it is. */
-static void read_body(struct weir_llm *llm)
+/* All of a body has been read: asks for its usage. What is not JSON passes as it is. */
+static void end_reading(struct weir_llm *llm, const struct weir_llm_request *request)
 {
-    struct weir_exchange *exchange = llm->exchange;
-    struct weir_llm_request request;
-    weir_llm_request_init(&request, (enum weir_llm_api)llm->api, weir_dialect_custom(llm->dialect));
-    weir_llm_request_feed(&request,
-                          (struct weir_slice){body_of(llm), exchange->request.body_ready});
-    if (!weir_llm_request_end(&request)) {
+    if (!weir_llm_request_end(request)) {
         return;
     }
-    keep_facts(llm, &request);
+    keep_facts(llm, request);
     struct weir_edit edits[WEIR_LLM_EDITS_MAX];
-    size_t count = weir_llm_request_edits(&request, (struct weir_slice){"", 0}, edits);
+    size_t count = weir_llm_request_edits(request, (struct weir_slice){"", 0}, edits);
     while (count > 0) {
-        llm->hides_usage = replace(llm, &edits[--count]) && llm->hides_usage;
+        llm->hides_usage = replace(llm, EDIT_OPTIONS, &edits[--count]) && llm->hides_usage;
     }
 }
 
 /* The model that a form names in what is there of it. Its name is not changed for an upstream. */
-static void read_form(struct weir_llm *llm)
+static void read_form(struct weir_llm *llm, struct weir_slice form)
 {
     struct weir_slice model;
-    struct weir_slice form = {body_of(llm), llm->exchange->request.body_ready};
     struct weir_slice boundary = {llm->boundary, llm->boundary_bytes};
-    if (weir_llm_form_model(form, boundary, &model)) {
+    if (llm->model_bytes == 0 && weir_llm_form_model(form, boundary, &model)) {
         llm->model_bytes = (uint16_t)model.bytes;
         memcpy(llm->model, model.data, model.bytes);
+    }
+}
+
+/* A piece of a form: the part that names the model may stand across its beginning. */
+static void read_form_piece(struct weir_llm *llm, struct weir_slice piece)
+{
+    struct weir_llm_reader *reader = llm->reader;
+    char seam[2 * WEIR_LLM_FORM_SEAM_BYTES];
+    size_t head_bytes =
+        piece.bytes < WEIR_LLM_FORM_SEAM_BYTES ? piece.bytes : WEIR_LLM_FORM_SEAM_BYTES;
+    memcpy(seam, reader->tail, reader->tail_bytes);
+    if (head_bytes > 0) {
+        memcpy(seam + reader->tail_bytes, piece.data, head_bytes);
+    }
+    read_form(llm, piece);
+    size_t seam_bytes = reader->tail_bytes + head_bytes;
+    if (reader->tail_bytes > 0) {
+        read_form(llm, (struct weir_slice){seam, seam_bytes});
+    }
+    if (piece.bytes >= WEIR_LLM_FORM_SEAM_BYTES) {
+        memcpy(reader->tail, piece.data + piece.bytes - WEIR_LLM_FORM_SEAM_BYTES,
+               WEIR_LLM_FORM_SEAM_BYTES);
+        reader->tail_bytes = WEIR_LLM_FORM_SEAM_BYTES;
+    } else {
+        size_t kept = seam_bytes < WEIR_LLM_FORM_SEAM_BYTES ? seam_bytes : WEIR_LLM_FORM_SEAM_BYTES;
+        memcpy(reader->tail, seam + seam_bytes - kept, kept);
+        reader->tail_bytes = (uint16_t)kept;
     }
 }
 
@@ -247,12 +244,58 @@ static void read_form(struct weir_llm *llm)
 static void guess_body(struct weir_llm *llm)
 {
     const struct weir_body *body = &llm->exchange->request.body;
-    uint32_t input = weir_estimate_input(body->bytes + body->left_bytes);
+    uint32_t input = weir_estimate_input(body->bytes);
     input = input < UNREAD_TOKENS_MAX ? input : UNREAD_TOKENS_MAX;
     llm->input = llm->is_media ? 0 : input;
-    if (llm->boundary_bytes > 0 && body->framing == WEIR_FRAMING_LENGTH) {
-        read_form(llm);
+}
+
+static void begin_reading(const struct weir_llm *llm, struct weir_llm_request *request)
+{
+    weir_llm_request_init(request, (enum weir_llm_api)llm->api, weir_dialect_custom(llm->dialect));
+}
+
+/* A piece of a body that is too long for one. False without memory. */
+static bool read_piece(struct weir_llm *llm, struct weir_slice bytes, bool last)
+{
+    struct weir_slab *readers = &llm->exchange->worker->llm->readers;
+    if (llm->reader == NULL) {
+        llm->reader = weir_slab_take(readers);
+        if (llm->reader == NULL) {
+            return false;
+        }
+        llm->reader->tail_bytes = 0;
+        begin_reading(llm, &llm->reader->request);
     }
+    if (llm->boundary_bytes > 0) {
+        read_form_piece(llm, bytes);
+    } else {
+        weir_llm_request_feed(&llm->reader->request, bytes);
+    }
+    if (last) {
+        end_reading(llm, &llm->reader->request);
+        weir_slab_give(readers, llm->reader);
+        llm->reader = NULL;
+    }
+    return true;
+}
+
+bool weir_llm_read(struct weir_llm *llm, struct weir_slice bytes, bool last)
+{
+    if (llm->request == WEIR_LLM_REQUEST_EMPTY) {
+        return true;
+    }
+    if (!last || llm->reader != NULL) {
+        return read_piece(llm, bytes, last);
+    }
+    if (llm->boundary_bytes > 0) {
+        read_form(llm, bytes);
+        return true;
+    }
+    struct weir_llm_request request;
+    begin_reading(llm, &request);
+    weir_llm_request_feed(&request, bytes);
+    end_reading(llm, &request);
+    return true;
 }
 
 /* Whether the call uses nothing but what its reply states. */
@@ -315,18 +358,6 @@ void weir_llm_enter(struct weir_llm *llm)
     }
 }
 
-/* Whether the body is longer than what is held and read; its frames may take a little more. */
-static bool is_too_long(const struct weir_llm *llm)
-{
-    const struct weir_exchange *exchange = llm->exchange;
-    const struct weir_body *body = &exchange->request.body;
-    if (body->framing == WEIR_FRAMING_LENGTH) {
-        return body->bytes + body->left_bytes > WEIR_LLM_BODY_BYTES_MAX;
-    }
-    return body->chunked.body_bytes > WEIR_LLM_BODY_BYTES_MAX ||
-           exchange->request.body_ready > WEIR_LLM_BODY_BYTES_MAX + WEIR_BUFFER_MIDDLE;
-}
-
 /* Whether the tenant may use the model; where there are rules, one that is not read is none. */
 static bool may_ask(const struct weir_llm *llm)
 {
@@ -345,206 +376,24 @@ static bool turn_away(struct weir_llm *llm)
         weir_exchange_answer(
             exchange, WEIR_PROBLEM_FORBIDDEN, 403,
             "This tenant may not use this model, or the request does not name one "
-            "where it can be read. Name a model that the tenant may use, in a JSON "
-            "body of at most 1 MiB.");
+            "where it can be read. Name a model that the tenant may use, in a body of JSON.");
         return true;
     }
     return false;
 }
 
-/* As much of the body has been read as will be. */
-static void ask(struct weir_llm *llm)
+void weir_llm_ask(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
-    struct weir_body *body = &exchange->request.body;
-    weir_client_relax(exchange->client);
-    stop_reading(llm);
     weir_retry_budget_earn(&exchange->worker->llm->retry_budget);
-    exchange->request.keeps_body = body->state == WEIR_BODY_ENDED;
     exchange->request.repeatable =
         exchange->request.repeatable ||
         (llm->api != WEIR_LLM_API_OTHER && llm->api != WEIR_LLM_API_FREE);
-    if (exchange->request.keeps_body && llm->request != WEIR_LLM_REQUEST_EMPTY &&
-        !is_too_long(llm)) {
-        if (body->framing == WEIR_FRAMING_CHUNKED) {
-            take_frames_away(llm);
-        }
-        read_body(llm);
-    }
     if (llm->request == WEIR_LLM_REQUEST_UNREAD) {
         guess_body(llm);
     }
     llm->input = is_free(llm) ? 0 : llm->input;
     if (!turn_away(llm)) {
         weir_llm_claim(llm);
-    }
-}
-
-/* ---- large buffers ----
- *
- * A loop has WEIR_BUFFERS_HUGE_MAX buffers for bodies of more than 64 KiB. A request takes one only
- * once 64 KiB of its body are there, and its client has to keep the least rate from 16 KiB on. If
- * all are taken, and some by bodies that are still being read, one of those will soon be free: the
- * request waits for it, in order, and its client's bytes wait in the socket. If all are taken by
- * requests that are complete, which may stand in line for long, it passes unread at once. */
-
-/* How long a request waits for a large buffer before it passes unread: twice the time after which
- * clients that send nothing are cut off. */
-#define LARGE_WAIT_NS (2 * WEIR_BODY_PACE_WINDOW_NS)
-
-static bool has_large(const struct weir_llm *llm)
-{
-    const struct weir_exchange *exchange = llm->exchange;
-    return exchange->client->in.capacity > WEIR_BUFFER_LARGE;
-}
-
-void weir_llm_wake_reader(struct weir_worker *worker)
-{
-    if (weir_list_empty(&worker->llm->large_waiters)) {
-        return;
-    }
-    struct weir_llm *llm =
-        weir_container_of(worker->llm->large_waiters.next, struct weir_llm, large_link);
-    weir_list_unlink(&llm->large_link);
-    llm->large = WEIR_LLM_LARGE_WOKEN;
-    weir_exchange_defer(llm->exchange);
-}
-
-/* The body is no longer read, or the exchange is over. A buffer may be free now, or it is known
- * that none will be. */
-static void stop_reading(struct weir_llm *llm)
-{
-    struct weir_exchange *exchange = llm->exchange;
-    if (llm->large == WEIR_LLM_LARGE_WAITS) {
-        weir_list_unlink(&llm->large_link);
-    } else if (llm->large == WEIR_LLM_LARGE_READS) {
-        exchange->worker->llm->large_reads--;
-    }
-    llm->large = WEIR_LLM_LARGE_NONE;
-    weir_llm_wake_reader(exchange->worker);
-}
-
-/* Stands in line for a large buffer; one that was woken and found none keeps its place. */
-static void wait_for_large(struct weir_llm *llm)
-{
-    struct weir_exchange *exchange = llm->exchange;
-    struct weir_worker *worker = exchange->worker;
-    bool woken = llm->large == WEIR_LLM_LARGE_WOKEN;
-    assert(woken || llm->large == WEIR_LLM_LARGE_NONE);
-    llm->large = WEIR_LLM_LARGE_WAITS;
-    if (woken) {
-        weir_list_push_front(&worker->llm->large_waiters, &llm->large_link);
-        return;
-    }
-    weir_exchange_pause_body(exchange);
-    weir_list_push_back(&worker->llm->large_waiters, &llm->large_link);
-    uint64_t until_ns = worker->loop.now_ns + LARGE_WAIT_NS;
-    weir_timer_set(&worker->loop, &exchange->client->timer,
-                   until_ns < exchange->deadline_ns ? until_ns : exchange->deadline_ns);
-}
-
-void weir_llm_large_late(struct weir_llm *llm)
-{
-    ask(llm); /* unread */
-}
-
-/* How large the client's buffer must be for what comes next of the body. One larger than most
- * bodies need is taken only when the one before is full, not for a length that is only announced.
- */
-static uint32_t capacity_for(const struct weir_llm *llm)
-{
-    const struct weir_exchange *exchange = llm->exchange;
-    const struct weir_body *body = &exchange->request.body;
-    uint64_t have = weir_buffer_bytes(&exchange->client->in);
-    uint64_t whole = body->framing == WEIR_FRAMING_LENGTH ? have + body->left_bytes + EDIT_BYTES_MAX
-                                                          : WEIR_BUFFER_HUGE;
-    uint32_t steps[] = {WEIR_BUFFER_MIDDLE, WEIR_BUFFER_LARGE};
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        if (whole <= steps[i]) {
-            return (uint32_t)whole;
-        }
-        if (have + EDIT_BYTES_MAX < steps[i]) {
-            return steps[i];
-        }
-    }
-    return whole < WEIR_BUFFER_HUGE ? (uint32_t)whole : WEIR_BUFFER_HUGE;
-}
-
-/* Whether as much of the body is there as is read of it: all, or, of one that is too long to be
- * held, the start (see body_start.c). */
-static bool is_there(const struct weir_llm *llm)
-{
-    const struct weir_exchange *exchange = llm->exchange;
-    const struct weir_client *client = exchange->client;
-    if (exchange->request.body.state == WEIR_BODY_ENDED) {
-        return true;
-    }
-    bool started = weir_buffer_bytes(&client->in) + EDIT_BYTES_MAX >= WEIR_BUFFER_MIDDLE;
-    return is_too_long(llm) && (started || client->listener->config->body_rate_bytes == WEIR_NEVER);
-}
-
-/* There is no buffer for the next part of the body. */
-static void lack_buffer(struct weir_llm *llm, uint32_t capacity)
-{
-    struct weir_exchange *exchange = llm->exchange;
-    if (capacity > WEIR_BUFFER_LARGE && exchange->worker->llm->large_reads > 0) {
-        wait_for_large(llm);
-    } else {
-        ask(llm);
-    }
-}
-
-static void read_on(struct weir_llm *llm)
-{
-    struct weir_exchange *exchange = llm->exchange;
-    struct weir_client *client = exchange->client;
-    struct weir_worker *worker = exchange->worker;
-    for (;;) {
-        weir_exchange_check_body(exchange);
-        if (exchange->request.body.state == WEIR_BODY_FAULT) {
-            weir_exchange_answer_body_fault(exchange);
-            return;
-        }
-        if (is_there(llm)) {
-            ask(llm);
-            return;
-        }
-        uint32_t capacity = capacity_for(llm);
-        if (capacity > WEIR_BUFFER_LARGE && !has_large(llm) && llm->large == WEIR_LLM_LARGE_NONE &&
-            !weir_list_empty(&worker->llm->large_waiters)) {
-            wait_for_large(llm); /* behind those that came before */
-            return;
-        }
-        enum weir_body_read read = weir_exchange_read_client(exchange, capacity, EDIT_BYTES_MAX);
-        if (read == WEIR_BODY_READ_OVER) {
-            return;
-        }
-        if (llm->large != WEIR_LLM_LARGE_READS && has_large(llm)) {
-            llm->large = WEIR_LLM_LARGE_READS;
-            weir_client_relax(client); /* it had a time to wait for the buffer */
-            worker->llm->large_reads++;
-        }
-        if (read == WEIR_BODY_READ_SOME) {
-            continue;
-        }
-        if (read == WEIR_BODY_READ_NO_ROOM && client->in.capacity < capacity) {
-            lack_buffer(llm, capacity);
-        } else {
-            weir_exchange_watch_client(exchange);
-        }
-        return;
-    }
-}
-
-void weir_llm_read(struct weir_llm *llm)
-{
-    if (llm->wants_continue && llm->request != WEIR_LLM_REQUEST_EMPTY) {
-        llm->wants_continue = false;
-        if (!weir_exchange_send_continue(llm->exchange)) {
-            return;
-        }
-    }
-    if (llm->large != WEIR_LLM_LARGE_WAITS) {
-        read_on(llm);
     }
 }

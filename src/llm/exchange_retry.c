@@ -78,24 +78,6 @@ static bool may_try_again(struct weir_llm *llm, struct weir_retry_question *ques
            weir_retry_decide(&worker->llm->retry_budget, question, at_ns) == WEIR_RETRY_YES;
 }
 
-/* The reply goes on for good, so the request will not be needed again. */
-static void let_body_go(struct weir_llm *llm)
-{
-    struct weir_exchange *exchange = llm->exchange;
-    struct weir_buffer *in = &exchange->client->in;
-    if (!exchange->request.keeps_body || !exchange->request.sent) {
-        return;
-    }
-    exchange->request.keeps_body = false;
-    weir_buffer_consume(in, exchange->request.body_ready);
-    exchange->request.body_ready = 0;
-    exchange->request.body_sent = 0;
-    if (weir_buffer_bytes(in) == 0) {
-        weir_buffer_release(&exchange->worker->buffers, in);
-        weir_llm_wake_reader(exchange->worker);
-    }
-}
-
 /* Decides on a refusal, with as much of its body as there will be. True if there is another
  * attempt. */
 static bool judge(struct weir_llm *llm)
@@ -138,7 +120,7 @@ bool weir_llm_judged(struct weir_llm *llm)
                              "again later.");
         return false;
     }
-    let_body_go(llm);
+    weir_exchange_let_body_go(exchange);
     return true;
 }
 

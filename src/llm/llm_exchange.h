@@ -2,14 +2,14 @@
  * while it passes, and it may be sent more than once. docs/guides/llm.md tells the whole.
  *
  *   llm_filter.c        the hooks by which an exchange comes here
- *   exchange_request.c  the request: held, read, changed where it must be, and its price
+ *   exchange_request.c  the request: read, changed where it must be, and its price
  *   exchange_reply.c    the reply: what it says of the limits, what was used, what the client sees
  *   exchange_budget.c   what it reserves of its tenant's budget before it stands in line
  *   exchange_retry.c    whether there is another attempt, and when
  *   exchange_usage.c    what was used in the tenant's name
  *   exchange_metrics.c  what is counted of all that
  *
- * The body of a request stays in the client's buffer until it is clear that no other attempt will
+ * The body of a request stays in its buffer or file until it is clear that no other attempt will
  * need it. The state goes when the exchange is over: a function that may have ended the exchange
  * looks whether it still has a client before it touches the state. */
 #ifndef WEIR_LLM_LLM_EXCHANGE_H
@@ -20,14 +20,12 @@
 #include "llm/limits.h"
 #include "llm/llm_form.h"
 #include "llm/llm_reply.h"
+#include "llm/llm_request.h"
 #include "llm/llm_worker.h"
 #include "proxy/exchange_steps.h"
 #include "tenants/budget_book.h"
 #include "tenants/prices.h"
 #include "tenants/usage.h"
-
-/* The most of a body that is held and read. Longer ones pass unread. */
-#define WEIR_LLM_BODY_BYTES_MAX (1024 * 1024)
 
 /* What is there from the head of a reply on. */
 struct weir_llm_reply_parser {
@@ -40,18 +38,10 @@ struct weir_llm_reply_parser {
     uint32_t chunk_data;         /* and what is behind that */
 };
 
-/* Whether a body is read into a large buffer; see exchange_request.c. */
-enum weir_llm_large {
-    WEIR_LLM_LARGE_NONE,
-    WEIR_LLM_LARGE_WAITS, /* stands in `large_waiters` of llm_worker.h; the body is not read */
-    WEIR_LLM_LARGE_WOKEN, /* its turn has come, and it is about to read on */
-    WEIR_LLM_LARGE_READS  /* has one, and the body is not complete */
-};
-
 /* What is known of the request's body. */
 enum weir_llm_request_use {
     WEIR_LLM_REQUEST_EMPTY,  /* there is none */
-    WEIR_LLM_REQUEST_UNREAD, /* it is not read, or not yet */
+    WEIR_LLM_REQUEST_UNREAD, /* it is not JSON, or not read yet */
     WEIR_LLM_REQUEST_READ    /* it is JSON; model, input and output_max are what it says */
 };
 
@@ -69,34 +59,42 @@ enum weir_llm_budget_use {
     WEIR_LLM_BUDGET_LEFT, /* waits no longer, but the decision is on its way */
     WEIR_LLM_BUDGET_HELD
 };
+/* A form's part that names its model is found if it is no longer than this, however the form comes.
+ */
+#define WEIR_LLM_FORM_SEAM_BYTES 1024
+
+/* Reads a body that comes in several pieces. */
+struct weir_llm_reader {
+    struct weir_llm_request request;
+    uint16_t tail_bytes; /* of a form: the end of what has come */
+    char tail[WEIR_LLM_FORM_SEAM_BYTES];
+};
 
 struct weir_llm {
+    struct weir_llm_reader *reader;       /* while a long body is read; else null */
     struct weir_llm_reply_parser *parser; /* null before there is a reply */
     struct weir_llm_metrics_part *meter;  /* of the attempt that is under way; else null */
     const struct weir_dialect *dialect;
     struct weir_exchange *exchange; /* whose it is; null once that is over, while a decision on its
                                        claim is still on its way */
     struct weir_budget_claim claim;
-    struct weir_link large_link; /* in `large_waiters` of llm_worker.h, while it waits */
-    uint8_t api;                 /* enum weir_llm_api */
-    uint8_t priority;            /* enum weir_priority */
-    uint8_t attempts;            /* so far */
-    uint8_t large;               /* enum weir_llm_large */
-    uint8_t request;             /* enum weir_llm_request_use: of the request's */
-    uint8_t reply;               /* enum weir_llm_reply_use: of the reply's body */
-    uint8_t budget;              /* enum weir_llm_budget_use */
+    uint8_t api;      /* enum weir_llm_api */
+    uint8_t priority; /* enum weir_priority */
+    uint8_t attempts; /* so far */
+    uint8_t request;  /* enum weir_llm_request_use: of the request's */
+    uint8_t reply;    /* enum weir_llm_reply_use: of the reply's body */
+    uint8_t budget;   /* enum weir_llm_budget_use */
     uint8_t boundary_bytes;
-    bool is_media;       /* the body is a form or a file, of which nothing is text */
-    bool booked;         /* what was used has been counted, as `used` says */
-    bool wants_continue; /* the client waits for a 100 before it sends the body */
-    bool hides_usage;    /* the stream will end with a chunk that the client has not asked for */
-    bool told_first;     /* of the attempt under way: its first text, for metrics */
-    bool renamed;        /* the body names the model as some lane calls it */
+    bool is_media;    /* the body is a form or a file, of which nothing is text */
+    bool booked;      /* what was used has been counted, as `used` says */
+    bool hides_usage; /* the stream will end with a chunk that the client has not asked for */
+    bool told_first;  /* of the attempt under way: its first text, for metrics */
+    bool renamed;     /* the body names the model as some lane calls it */
     uint16_t key_bytes;
     uint16_t model_at; /* of the key; WEIR_KEY_NO_GAP: it does not name the model */
     uint16_t model_bytes;
-    uint32_t model_begin; /* of the body: the value with its quotes */
-    uint32_t model_end;
+    uint64_t model_begin; /* of the body: the value with its quotes */
+    uint64_t model_end;
     uint32_t input;
     uint32_t output_max;
     uint32_t told;                 /* output that the lane knows of */
@@ -114,15 +112,11 @@ WEIR_MUST_CHECK struct weir_llm *weir_llm_begin(struct weir_exchange *exchange,
                                                 const struct weir_dialect *dialect,
                                                 const struct weir_request_facts *facts);
 
-/* Reads the body as far as it is there, unless it waits for a large buffer, and goes into the line
- * once all of it is. */
-void weir_llm_read(struct weir_llm *llm);
+/* Reads some bytes of the body, or, with `last`, what there is left of it. False without memory. */
+WEIR_MUST_CHECK bool weir_llm_read(struct weir_llm *llm, struct weir_slice bytes, bool last);
 
-/* It has waited for a large buffer for as long as it may. */
-void weir_llm_large_late(struct weir_llm *llm);
-
-/* A large buffer may be free: the first that waits for one goes on, in a later step. */
-void weir_llm_wake_reader(struct weir_worker *worker);
+/* All of the body is there: refuses the request, or has it enter the line. */
+void weir_llm_ask(struct weir_llm *llm);
 
 /* Into the line, for the first attempt or another one. */
 void weir_llm_enter(struct weir_llm *llm);

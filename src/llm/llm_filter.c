@@ -8,7 +8,7 @@
 #include "wire/json_writer.h"
 
 /* What must not reach a provider, whose machine belongs to others, and what is said differently to
- * it. A body is held before it goes on, so its sender has been told to go on already. */
+ * it. All of a body is read before it goes on, so its sender has been told to go on already. */
 #define NOT_FOR_PROVIDERS                                                                  \
     (WEIR_FIELD_BIT(AUTHORIZATION) | WEIR_FIELD_BIT(X_API_KEY) | WEIR_FIELD_BIT(API_KEY) | \
      WEIR_FIELD_BIT(X_GOOG_API_KEY) | WEIR_FIELD_BIT(COOKIE) | WEIR_FIELD_BIT(EXPECT))
@@ -22,19 +22,15 @@ static bool begin(struct weir_exchange *exchange, const struct weir_filter_use *
     return *state != NULL;
 }
 
-static void read_request(struct weir_exchange *exchange __attribute__((unused)), void *state)
+static bool read_body(struct weir_exchange *exchange __attribute__((unused)), void *state,
+                      struct weir_slice bytes, bool last)
 {
-    weir_llm_read(state);
+    return weir_llm_read(state, bytes, last);
 }
 
-static bool is_late(struct weir_exchange *exchange __attribute__((unused)), void *state)
+static void ask(struct weir_exchange *exchange __attribute__((unused)), void *state)
 {
-    struct weir_llm *llm = state;
-    if (llm->large == WEIR_LLM_LARGE_WAITS || llm->large == WEIR_LLM_LARGE_WOKEN) {
-        weir_llm_large_late(llm);
-        return true;
-    }
-    return false;
+    weir_llm_ask(state);
 }
 
 static bool was_admitted(struct weir_exchange *exchange __attribute__((unused)), void *state)
@@ -208,8 +204,8 @@ const struct weir_exchange_filter weir_llm_filter = {
         "The path has a parameter (; or %3B), which no call of an LLM has. Send it without.",
     .tells_lane = true,
     .begin = begin,
-    .read = read_request,
-    .late = is_late,
+    .body = read_body,
+    .body_read = ask,
     .admitted = was_admitted,
     .attempt = begin_attempt,
     .restart = count_restart,

@@ -1,19 +1,16 @@
-/* llm_worker.h - what one worker keeps for its exchanges with LLMs: memory for their state, who
- * waits for a large buffer, and how many of its requests may be sent again. One loop's: no locks.
- */
+/* llm_worker.h - what one worker keeps for its exchanges with LLMs: memory for their state, and
+ * how many of its requests may be sent again. One loop's: no locks. */
 #ifndef WEIR_LLM_LLM_WORKER_H
 #define WEIR_LLM_LLM_WORKER_H
 
 #include "base/alloc.h"
-#include "base/list.h"
 #include "base/slab.h"
 #include "weir/retry.h"
 
 struct weir_llm_worker {
-    struct weir_slab exchanges;     /* struct weir_llm */
-    struct weir_slab parsers;       /* struct weir_llm_reply_parser */
-    struct weir_link large_waiters; /* exchanges that wait for a large buffer */
-    uint32_t large_reads;           /* how many read a body into one */
+    struct weir_slab exchanges; /* struct weir_llm */
+    struct weir_slab parsers;   /* struct weir_llm_reply_parser */
+    struct weir_slab readers;   /* struct weir_llm_reader */
     struct weir_retry_budget retry_budget;
     const struct weir_allocator *allocator;
 };

@@ -58,10 +58,6 @@ static void on_again(struct weir_post *post)
         weir_exchange_bury_if_free(exchange);
         return;
     }
-    if (exchange->state == WEIR_EXCHANGE_READING) {
-        (void)weir_filters_read(exchange); /* what body_start.c reads is never put off */
-        return;
-    }
     if (exchange->backend != NULL) {
         weir_exchange_go_on(exchange);
     } else {
@@ -161,6 +157,9 @@ void weir_exchange_restart(struct weir_exchange *exchange)
     exchange->request.sent = false; /* a write may have failed */
     exchange->request.head_sent = 0;
     exchange->request.body_sent = 0;
+    if (exchange->request.spool != NULL) {
+        weir_body_spool_rewind(exchange);
+    }
     exchange->reply.ready = 0;
     exchange->reply.status = 0;
     exchange->client->keeps = exchange->request.persists;

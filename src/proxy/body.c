@@ -191,6 +191,22 @@ size_t weir_body_accept_for_server(struct weir_body *body, char *data, size_t *b
     return accepted;
 }
 
+size_t weir_body_strip_frames(struct weir_chunked *chunked, char *data, size_t bytes)
+{
+    struct weir_slice rest = {data, bytes};
+    struct weir_slice piece;
+    size_t used;
+    size_t kept = 0;
+    enum weir_chunked_event event;
+    while ((event = weir_chunked_next(chunked, rest, &used, &piece)) == WEIR_CHUNKED_BODY) {
+        memmove(data + kept, piece.data, piece.bytes);
+        kept += piece.bytes;
+        rest = (struct weir_slice){rest.data + used, rest.bytes - used};
+    }
+    assert(event != WEIR_CHUNKED_FAULT);
+    return kept;
+}
+
 void weir_body_close(struct weir_body *body)
 {
     if (body->state != WEIR_BODY_GOES_ON) {

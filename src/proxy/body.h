@@ -49,6 +49,10 @@ size_t weir_body_accept(struct weir_body *body, struct weir_slice input);
  */
 size_t weir_body_accept_for_server(struct weir_body *body, char *data, size_t *bytes);
 
+/* Takes the frames away from the next bytes of a body in chunks, which have been checked: its data
+ * moves to the front, and the result is how much that is. Trailers are left out. */
+size_t weir_body_strip_frames(struct weir_chunked *chunked, char *data, size_t bytes);
+
 /* The sender has closed its side: the end of one kind of body, a fault for the others. */
 void weir_body_close(struct weir_body *body);
 

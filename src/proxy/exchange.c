@@ -106,6 +106,7 @@ static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
         exchange->backend = NULL;
     }
     release_memory(exchange);
+    weir_body_spool_drop(exchange);
     if (exchange->request.start != NULL) {
         weir_exchange_drop_start(exchange);
     }
@@ -131,6 +132,7 @@ void weir_exchange_abandon(struct weir_exchange *exchange, enum weir_abandon why
 /* What was checked of the body but never sent is not the beginning of the next request. */
 static void drop_body(struct weir_exchange *exchange)
 {
+    weir_body_spool_drop(exchange);
     weir_buffer_consume(&exchange->client->in, exchange->request.body_ready);
     exchange->request.body_ready = 0;
     exchange->request.body_sent = 0;
@@ -392,12 +394,18 @@ static void body_late(struct weir_exchange *exchange)
     uint64_t now_ns = exchange->worker->loop.now_ns;
     enum weir_body_late late =
         weir_body_pace_judge(&exchange->request.pace, listener->config, now_ns);
+    const struct weir_body_spool *spool = exchange->request.spool;
+    bool reading = exchange->state == WEIR_EXCHANGE_READING;
+    bool expired = reading && exchange->deadline_ns <= now_ns;
+    if (!expired && reading && spool != NULL && weir_body_spool_is_busy(spool)) {
+        weir_body_spool_late(exchange);
+        return;
+    }
     if (late == WEIR_BODY_LATE_NOT && exchange->request.expects &&
         exchange->reply.progress != WEIR_REPLY_INTERIM_CUT) {
         tell_to_send(exchange);
         return;
     }
-    bool expired = exchange->state == WEIR_EXCHANGE_READING && exchange->deadline_ns <= now_ns;
     if (exchange->reply.progress == WEIR_REPLY_BEGUN || (late == WEIR_BODY_LATE_NOT && !expired)) {
         weir_exchange_abandon(exchange, WEIR_ABANDON_LATE); /* it would not read an answer either */
         return;
@@ -446,7 +454,9 @@ static void client_ready(struct weir_client *client)
         return;
     }
     if (exchange->state == WEIR_EXCHANGE_READING) {
-        if (!weir_exchange_has_hook(exchange, WEIR_HOOK_READ) || !weir_filters_read(exchange)) {
+        if (weir_exchange_has_hook(exchange, WEIR_HOOK_BODY)) {
+            weir_exchange_read_whole(exchange);
+        } else {
             weir_exchange_read_start(exchange);
         }
         return;

@@ -74,13 +74,14 @@ struct weir_exchange_request {
     struct weir_body body;         /* as it comes from the client */
     struct weir_body_pace pace;    /* of the client, while it sends the body */
     struct weir_body_start *start; /* while it is read; else null */
+    struct weir_body_spool *spool; /* of a long body that is read as a whole; else null */
     uint8_t minor;                 /* of the client's version */
     uint8_t method;                /* enum weir_http_method */
     uint8_t upgrade;               /* enum weir_http1_upgrade */
     bool persists;                 /* the client wants to go on with its connection afterwards */
     bool repeatable; /* a server may get it twice: its method, or an Idempotency-Key, allows it */
     bool sent;       /* all of it */
-    bool keeps_body; /* all of the body stays in the client's buffer, for another attempt */
+    bool keeps_body; /* all of the body stays in its buffer or file, for another attempt */
     bool expects;    /* the client waits for a 100 before it sends the body */
 };
 

@@ -2,6 +2,8 @@
  *
  *   routing.c     where a request goes, on whose behalf, and into which line
  *   body_start.c  the start of a body, read before the request stands in line
+ *   whole_body.c  or all of it, where a filter has to know it
+ *   body_spool.c  which is in a file if it is long
  *   filter.c      the filters of its route, at each step
  *   exchange.c    its states, its ends, answers of our own, and what gate and client tell it
  *   attempt.c     a server: finding one, connecting, and losing it
@@ -16,6 +18,7 @@
 #ifndef WEIR_PROXY_EXCHANGE_STEPS_H
 #define WEIR_PROXY_EXCHANGE_STEPS_H
 
+#include "proxy/body_spool.h"
 #include "proxy/exchange.h"
 
 /* ---- routing.c ---- */
@@ -36,6 +39,25 @@ void weir_exchange_read_start(struct weir_exchange *exchange);
 
 /* Gives back what is kept meanwhile. */
 void weir_exchange_drop_start(struct weir_exchange *exchange);
+
+/* ---- whole_body.c ---- */
+
+/* Up to so many bytes a body is kept in the client's buffer; a longer one goes to a file. */
+#define WEIR_BODY_MEMORY_MAX (1024 * 1024)
+
+/* Reads all of the body, which may be none, before the request stands in line, and has the filters
+ * see it: they answer or enter the line when it is complete. */
+void weir_exchange_begin_whole(struct weir_exchange *exchange, bool expects_continue);
+
+/* The client has sent more of it, or a piece of it is on disk. */
+void weir_exchange_read_whole(struct weir_exchange *exchange);
+
+/* A body that is complete and in the client's buffer becomes so many bytes longer or shorter at
+ * `end`; what follows it moves. Requires the room. */
+void weir_exchange_resize_body(struct weir_exchange *exchange, size_t end, ptrdiff_t by);
+
+/* The request goes on for good: its body is not needed any more. */
+void weir_exchange_let_body_go(struct weir_exchange *exchange);
 
 /* ---- filter.c ----
  *
@@ -67,8 +89,10 @@ void weir_filters_account(const struct weir_exchange *exchange,
                           struct weir_access_account *account);
 void weir_filters_end(struct weir_exchange *exchange);
 
+bool weir_filters_body(struct weir_exchange *exchange, struct weir_slice bytes, bool last);
+void weir_filters_body_read(struct weir_exchange *exchange);
+
 /* False, and nothing happens, if none of them has that hook. */
-bool weir_filters_read(struct weir_exchange *exchange);
 bool weir_filters_enter_again(struct weir_exchange *exchange, const struct weir_request *request);
 
 /* For heads and problems; the context is the exchange. */

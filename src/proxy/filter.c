@@ -62,15 +62,27 @@ bool weir_filters_begin(struct weir_exchange *exchange, const struct weir_reques
     return true;
 }
 
-bool weir_filters_read(struct weir_exchange *exchange)
+bool weir_filters_body(struct weir_exchange *exchange, struct weir_slice bytes, bool last)
 {
     for (uint32_t i = 0; i < exchange->filters->count; i++) {
-        if (filter_at(exchange, i)->read != NULL) {
-            filter_at(exchange, i)->read(exchange, exchange->filter_states[i]);
-            return true;
+        const struct weir_exchange_filter *filter = filter_at(exchange, i);
+        if (filter->body != NULL &&
+            !filter->body(exchange, exchange->filter_states[i], bytes, last)) {
+            return false;
         }
     }
-    return false;
+    return true;
+}
+
+void weir_filters_body_read(struct weir_exchange *exchange)
+{
+    for (uint32_t i = 0; i < exchange->filters->count; i++) {
+        if (filter_at(exchange, i)->body_read != NULL) {
+            filter_at(exchange, i)->body_read(exchange, exchange->filter_states[i]);
+            return;
+        }
+    }
+    assert(false); /* a filter that has body() comes with one */
 }
 
 bool weir_filters_enter(struct weir_exchange *exchange, const struct weir_destination *where,

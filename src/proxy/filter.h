@@ -71,10 +71,15 @@ struct weir_exchange_filter {
     bool (*begin)(struct weir_exchange *exchange, const struct weir_filter_use *use,
                   const struct weir_request_facts *facts, void **state);
 
-    /* Before the line: the head is complete, the client has sent more, or weir_exchange_defer() has
-     * come back. Reads what it needs of the body, then calls weir_exchange_enter(); this takes the
-     * place of body_start.c. At most one filter of a route has it. */
-    void (*read)(struct weir_exchange *exchange, void *state);
+    /* Before the line: some bytes of the body, without the frames of chunks; with `last` there are
+     * no more, and there may be none in that call. Where it is null for all filters, body_start.c
+     * reads the start of the body; else all of it is read first (whole_body.c). False without
+     * memory. */
+    bool (*body)(struct weir_exchange *exchange, void *state, struct weir_slice bytes, bool last);
+
+    /* All of the body is known: answers, or calls weir_exchange_enter(). Exactly one filter has it
+     * of a route where one has body(). */
+    void (*body_read)(struct weir_exchange *exchange, void *state);
 
     /* The client's timer has fired before the request was admitted. False: it was not the filter's.
      */
@@ -160,7 +165,8 @@ struct weir_exchange_filter {
     X(ARRIVED, arrived)         \
     X(OBJECT, object)           \
     X(BEGIN, begin)             \
-    X(READ, read)               \
+    X(BODY, body)               \
+    X(BODY_READ, body_read)     \
     X(LATE, late)               \
     X(ENTER, enter)             \
     X(LEAVE, leave)             \

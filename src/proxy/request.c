@@ -38,12 +38,35 @@ void weir_exchange_check_body(struct weir_exchange *exchange)
     weir_buffer_consume(in, 0); /* there may be nothing left of it */
 }
 
+/* The next bytes of the body that can be sent. False if the exchange took another way. */
+static bool next_body(struct weir_exchange *exchange, struct weir_slice *body)
+{
+    if (exchange->request.spool != NULL) {
+        return weir_body_spool_next(exchange, body);
+    }
+    *body = weir_buffer_slice(&exchange->client->in);
+    *body = (struct weir_slice){body->data + exchange->request.body_sent,
+                                exchange->request.body_ready - exchange->request.body_sent};
+    return true;
+}
+
+/* Whether all of the request has been sent, where there is nothing to send now. */
+static bool is_sent(const struct weir_exchange *exchange)
+{
+    return exchange->request.body.state == WEIR_BODY_ENDED &&
+           (exchange->request.spool == NULL || weir_body_spool_is_sent(exchange->request.spool));
+}
+
 static void note_sent(struct weir_exchange *exchange, size_t sent)
 {
     uint32_t head_left = weir_buffer_bytes(&exchange->request.head) - exchange->request.head_sent;
     uint32_t of_head = sent < head_left ? (uint32_t)sent : head_left;
     exchange->request.head_sent += of_head;
     sent -= of_head;
+    if (exchange->request.spool != NULL) {
+        weir_body_spool_note_sent(exchange, sent);
+        return;
+    }
     if (exchange->request.keeps_body) {
         exchange->request.body_sent += (uint32_t)sent;
         return;
@@ -78,15 +101,19 @@ bool weir_exchange_pump_request(struct weir_exchange *exchange)
             return false;
         }
         struct weir_slice head = weir_buffer_slice(&exchange->request.head);
-        struct weir_slice body = weir_buffer_slice(&exchange->client->in);
+        struct weir_slice body;
+        if (!next_body(exchange, &body)) {
+            return false;
+        }
         head = (struct weir_slice){head.data + exchange->request.head_sent,
                                    head.bytes - exchange->request.head_sent};
-        body = (struct weir_slice){body.data + exchange->request.body_sent,
-                                   exchange->request.body_ready - exchange->request.body_sent};
         if (head.bytes + body.bytes == 0) {
-            if (exchange->request.body.state == WEIR_BODY_ENDED) {
+            if (is_sent(exchange)) {
                 exchange->request.sent = true;
                 weir_exchange_set_timer(exchange, upstream->first_byte_timeout_ns);
+            } else if (exchange->request.spool != NULL) { /* a disk thread is at it */
+                weir_exchange_set_timer(exchange, upstream->idle_timeout_ns);
+                return true;
             } else if (weir_exchange_read_client(exchange, WEIR_BUFFER_MIDDLE, 0) !=
                        WEIR_BODY_READ_SOME) {
                 /* More than came with the head is read in larger pieces. */

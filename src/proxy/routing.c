@@ -540,7 +540,8 @@ static void go(struct weir_exchange *exchange, struct request_reading *reading)
         return;
     }
     exchange->request.upgrade = (uint8_t)head->upgrade;
-    if (weir_exchange_has_hook(exchange, WEIR_HOOK_READ) && weir_filters_read(exchange)) {
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_BODY)) {
+        weir_exchange_begin_whole(exchange, head->expects_continue);
         return;
     }
     struct weir_request request = {.priority = reading->priority,

@@ -14,7 +14,7 @@
 
 bool weir_rpc_wanted(const struct weir_config_route *route)
 {
-    return route->json_rpc || weir_config_json_part(route->key, route->key_parts) != NULL;
+    return route->llm == WEIR_CONFIG_LLM_NONE && weir_config_route_reads_body(route);
 }
 
 struct weir_rpc_settings *weir_rpc_settings_create(const struct weir_config *config)
@@ -60,9 +60,6 @@ static bool begin(struct weir_exchange *exchange, const struct weir_filter_use *
     memset(rpc, 0, offsetof(struct weir_rpc_exchange, key)); /* the texts need not be */
     rpc->settings = use->settings;
     rpc->priority = (uint8_t)facts->priority;
-    rpc->wants_continue = facts->head->expects_continue;
-    rpc->shown = 0;
-    weir_chunked_init(&rpc->chunked, UINT64_MAX);
     rpc->has_body = exchange->request.body.state != WEIR_BODY_ENDED;
     rpc->key_bytes = (uint16_t)facts->key.bytes;
     rpc->key_gap = facts->key_gap;
@@ -166,7 +163,8 @@ static void end_reading(struct weir_exchange *exchange, struct weir_rpc_exchange
     drop_reader(exchange, rpc);
 }
 
-bool weir_rpc_body(struct weir_exchange *exchange, void *state, struct weir_slice bytes, bool last)
+static bool read_body(struct weir_exchange *exchange, void *state, struct weir_slice bytes,
+                      bool last)
 {
     struct weir_rpc_exchange *rpc = state;
     if (rpc->reader == NULL && bytes.bytes > 0 && !begin_reading(exchange, rpc)) {
@@ -232,11 +230,10 @@ static void enter(struct weir_exchange *exchange, const struct weir_rpc_exchange
     weir_exchange_enter(exchange, (struct weir_slice){key, key_bytes}, request);
 }
 
-void weir_rpc_body_read(struct weir_exchange *exchange, void *state)
+static void ask(struct weir_exchange *exchange, void *state)
 {
     const struct weir_rpc_exchange *rpc = state;
     const struct weir_config_route *route = rpc->settings->route;
-    exchange->arrived_ns = exchange->worker->loop.now_ns; /* the time in line begins */
     if (rpc->is_read && rpc->is_batch && rpc->message_count > WEIR_RPC_BATCH_MAX) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 400,
                              "The batch has more than 1000 messages. Send several smaller ones.");
@@ -267,16 +264,7 @@ static void enter_again(struct weir_exchange *exchange, void *state,
 /* No other attempt follows a reply that goes on, which may take long: its body is not needed. */
 static bool let_body_go(struct weir_exchange *exchange, void *state __attribute__((unused)))
 {
-    struct weir_buffer *in = &exchange->client->in;
-    if (exchange->request.keeps_body && exchange->request.sent) {
-        exchange->request.keeps_body = false;
-        weir_buffer_consume(in, exchange->request.body_ready);
-        exchange->request.body_ready = 0;
-        exchange->request.body_sent = 0;
-        if (weir_buffer_bytes(in) == 0) {
-            weir_buffer_release(&exchange->worker->buffers, in);
-        }
-    }
+    weir_exchange_let_body_go(exchange);
     return true;
 }
 
@@ -334,7 +322,8 @@ static void end(struct weir_exchange *exchange, void *state)
 }
 
 const struct weir_exchange_filter weir_rpc_filter = {.begin = begin,
-                                                     .read = weir_rpc_read,
+                                                     .body = read_body,
+                                                     .body_read = ask,
                                                      .enter_again = enter_again,
                                                      .may_reply = let_body_go,
                                                      .replace = replace,

@@ -12,7 +12,6 @@
 
 #include "config/config.h"
 #include "proxy/filter.h"
-#include "wire/chunked.h"
 #include "wire/json_rpc.h"
 
 /* Messages of a batch. */
@@ -36,9 +35,6 @@ struct weir_rpc_exchange {
     struct weir_rpc_reader *reader; /* null before the body is read, and after it */
     uint8_t priority;               /* enum weir_priority */
     bool has_body;
-    bool wants_continue;         /* the client waits for a 100 before it sends the body */
-    uint32_t shown;              /* of the client's buffer, to weir_rpc_body() */
-    struct weir_chunked chunked; /* takes the frames away for that */
     bool is_read;  /* the body is JSON: the next three, `id` and `named` are what it says */
     bool is_gated; /* some message of it needs a permit */
     bool is_batch;
@@ -52,17 +48,6 @@ struct weir_rpc_exchange {
 
 /* For routes with `json_rpc`, or with json: in their key. The settings are the route's. */
 extern const struct weir_exchange_filter weir_rpc_filter;
-
-/* Some bytes of the body, without the frames of chunks; with `last` there are no more, and there
- * may be none in that call. False without memory. */
-WEIR_MUST_CHECK bool weir_rpc_body(struct weir_exchange *exchange, void *state,
-                                   struct weir_slice bytes, bool last);
-
-/* The body is known, or as much of it as will be: answers, or enters the line. */
-void weir_rpc_body_read(struct weir_exchange *exchange, void *state);
-
-/* The hook that reads the body, and calls the two above: rpc_body.c. */
-void weir_rpc_read(struct weir_exchange *exchange, void *state);
 
 /* Whether a route has the filter. */
 bool weir_rpc_wanted(const struct weir_config_route *route);

@@ -5,6 +5,7 @@
 #include "gates/event_file.h"
 #include "log/line_file.h"
 #include "log/log.h"
+#include "proxy/spool_space.h"
 #include "server/server_internal.h"
 #include "server/snapshot_build.h"
 #include "tenants/usage_file.h"
@@ -233,6 +234,13 @@ int weir_server_adopt_first(struct weir_server *server, struct weir_config *conf
         weir_usage_file_open(server->usage, server->budgets, server->first->config->data, &error);
     if (server->usage_file == NULL) {
         return weir_server_complain("usage", error);
+    }
+    server->spool_space = weir_spool_space_create(server->first->config->data);
+    if (server->spool_space == NULL) {
+        return weir_server_complain("spool", "out of memory");
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        server->threads[i].worker.spool_space = server->spool_space;
     }
     if (!prepare_events(server, &server->snapshot->config->events, &server->event_file, &error)) {
         return weir_server_complain("events", error);

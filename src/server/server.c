@@ -21,6 +21,7 @@
 #include "proxy/access_log.h"
 #include "proxy/exchange.h"
 #include "proxy/exchange_flow.h"
+#include "proxy/spool_space.h"
 #include "rpc/rpc_worker.h"
 #include "server/snapshot_build.h"
 #include "tenants/usage_file.h"
@@ -350,6 +351,9 @@ static void close_threads(struct weir_server *server)
         for (uint32_t i = 0; i < server->thread_count; i++) {
             steps[step](&server->threads[i]);
         }
+        if (server->spool_space != NULL) {
+            weir_spool_space_rest(server->spool_space); /* after which its posts are under way */
+        }
         settle_all(server);
     }
     for (uint32_t i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
@@ -358,6 +362,7 @@ static void close_threads(struct weir_server *server)
         }
     }
     server->options->api->close(server->api);
+    weir_spool_space_destroy(server->spool_space);
     weir_usage_file_close(server->usage_file);
     weir_budget_book_destroy(server->budgets);
     weir_usage_destroy(server->usage);

@@ -56,6 +56,7 @@ struct weir_server {
     struct weir_usage_book *usage;
     struct weir_budget_book *budgets;
     struct weir_usage_file *usage_file;
+    struct weir_spool_space *spool_space;
     struct weir_llm_metrics *meter;
     void *api; /* the API's own state */
     struct weir_extension_slot extensions[WEIR_EXTENSIONS_MAX];

@@ -25,6 +25,7 @@ struct weir_llm_worker;
 struct weir_rpc_worker;
 struct weir_reloader;
 struct weir_resolver;
+struct weir_spool_space;
 struct weir_worker_config;
 struct weir_usage_book;
 
@@ -55,10 +56,11 @@ struct weir_worker {
     struct weir_api_keys *keys; /* in force in this thread; never null while the loop runs */
     struct weir_hasher *hasher; /* for them */
     struct weir_gates *gates;
-    struct weir_flows *flows;         /* shared by all workers */
-    struct weir_usage_book *usage;    /* shared by all workers */
-    struct weir_budget_book *budgets; /* shared by all workers */
-    struct weir_llm_metrics *meter;   /* shared by all workers */
+    struct weir_flows *flows;             /* shared by all workers */
+    struct weir_usage_book *usage;        /* shared by all workers */
+    struct weir_budget_book *budgets;     /* shared by all workers */
+    struct weir_llm_metrics *meter;       /* shared by all workers */
+    struct weir_spool_space *spool_space; /* of long bodies; shared by all workers */
     struct weir_buffer_pool buffers;
     struct weir_slab client_connections;
     struct weir_slab exchanges;

@@ -404,69 +404,17 @@ async def test_large_buffers_of_slow_bodies_are_free_within_seconds():
 
 
 @run
-async def test_who_waits_for_a_large_buffer_in_vain_passes_unread():
+async def test_who_finds_no_large_buffer_has_a_file():
     listen = '{ address: 127.0.0.1:0, body_rate: none }'
     async with upstream(reply(completion(), JSON)) as server, llm(server, listen=listen) as gateway:
         async with unfinished(gateway, LARGE_BUFFERS, announce(900_000, 70_000)):
             await asyncio.gather(*(ask_large(gateway) for _ in range(3)))
-            assert await keys_of(gateway) == ['default']
+            assert await keys_of(gateway) == ['gpt-4o']  # it has been read
     assert [message.body == LARGE for message in server.seen] == [True] * 3
 
 
 @run
-async def test_who_waits_for_a_large_buffer_gets_the_one_of_a_client_that_leaves():
-    listen = '{ address: 127.0.0.1:0, body_rate: none, timeouts: { stall: 10m } }'
-    async with upstream(reply(completion(), JSON)) as server, llm(server, listen=listen) as gateway:
-        async with unfinished(gateway, LARGE_BUFFERS, announce(900_000, 70_000)) as wires:
-            asked = asyncio.create_task(ask_large(gateway))
-            await until_still(gateway.process.pid)
-            wires[7].reset()
-            await asked
-            assert await keys_of(gateway) == ['gpt-4o']
-    assert server.seen[0].body == LARGE
-
-
-@run
-async def test_a_client_that_leaves_while_it_waits_for_a_large_buffer_leaves_nothing():
-    listen = '{ address: 127.0.0.1:0, body_rate: none, timeouts: { stall: 10m } }'
-    async with upstream(reply(completion(), JSON)) as server, llm(server, listen=listen) as gateway:
-        async with unfinished(gateway, LARGE_BUFFERS, announce(900_000, 70_000)) as wires:
-            async with unfinished(gateway, 1, announce(len(LARGE), len(LARGE))) as [leaves]:
-                asked = asyncio.create_task(ask_large(gateway))
-                await until_still(gateway.process.pid)
-                leaves.reset()
-            wires[7].reset()
-            await asked
-    assert [message.body for message in server.seen] == [LARGE]
-
-
-# Of one worker: the first address for those that hold the large buffers, the second for one that waits for a buffer.
-TWO = '[{ address: 127.0.0.1:0, body_rate: none, timeouts: { stall: 10m } }, ' \
-      '{ address: 127.0.0.1:0, body_rate: none, timeouts: { body: 2s } }]'
-
-
-@run
-async def test_a_client_does_not_pay_for_the_wait_for_a_large_buffer():
-    # Exactly what fits the buffer before the large one, with the room that is kept for changes (EDIT_BYTES_MAX).
-    sent = 64 * KIB - (64 + 6 * 255 + 2)
-    async with upstream(reply(completion(), JSON)) as server, llm(server, listen=TWO) as gateway:
-        first, second = (int(address.rsplit(':', 1)[1]) for address in gateway.addresses['listening'])
-        async with unfinished(gateway, LARGE_BUFFERS, announce(900_000, 70_000), port=first) as holders, \
-                unfinished(gateway, 1, announce(len(LARGE), sent), port=second) as [wire]:
-            await wire.send(LARGE[sent:sent + 8 * KIB])
-            await until_still(gateway.process.pid)
-            late = await ask(second, post(10, target=CHAT, body=b'{'))
-            assert late.status == 408  # so timeouts.body of that address has passed
-            holders[7].reset()
-            await until_still(gateway.process.pid)
-            await wire.send(LARGE[sent + 8 * KIB:])
-            assert (await wire.message()).status == 200
-            assert await keys_of(gateway) == ['gpt-4o']
-    assert server.seen[0].body == LARGE
-
-
-@run
-async def test_a_body_too_long_to_be_held_takes_no_permit_before_it_has_begun():
+async def test_a_body_too_long_for_memory_takes_no_permit_before_it_is_there():
     async with upstream(reply(completion(), JSON)) as server, llm(server, gate='limit: 1', route='default_key: gpt-4o') as gateway:
         async with unfinished(gateway, 1, announce(2_000_000, 20)):
             await ask_large(gateway)

@@ -9,7 +9,8 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
 {
     expect_errors(
         API "lissten: 1\n",
-        "weir.yaml:2:1: lissten is no field; expected listen, api, protocol, data, threads, grace, "
+        "weir.yaml:2:1: lissten is no field; expected listen, api, protocol, data, spool_max, "
+        "threads, grace, "
         "events, log, access_log, metrics, dns, trusted, upstreams, gates, routes, queues, prices, "
         "unpriced, tenants or "
         "api_tokens; did you "
@@ -31,7 +32,8 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
         "preset, depth, max_keys, forget, events, tenants or keys\n");
     expect_errors(
         API "Data: x\n",
-        "weir.yaml:2:1: Data is no field; expected listen, api, protocol, data, threads, "
+        "weir.yaml:2:1: Data is no field; expected listen, api, protocol, data, spool_max, "
+        "threads, "
         "grace, events, log, access_log, metrics, dns, trusted, upstreams, gates, routes, queues, "
         "prices, unpriced, "
         "tenants or api_tokens; did "
@@ -53,14 +55,16 @@ TEST(a_file_is_a_mapping)
     expect_errors(
         "hello\n",
         "weir.yaml:1:1: the file is \"hello\"; expected a mapping with the fields listen, api, "
-        "protocol, data, threads, grace, events, log, access_log, metrics, dns, trusted, "
+        "protocol, data, spool_max, threads, grace, events, log, access_log, metrics, dns, "
+        "trusted, "
         "upstreams, gates, "
         "routes, queues, prices, unpriced, tenants or "
         "api_tokens\n");
     expect_errors(
         "- a\n",
         "weir.yaml:1:1: the file is a list; expected a mapping with the fields listen, api, "
-        "protocol, data, threads, grace, events, log, access_log, metrics, dns, trusted, "
+        "protocol, data, spool_max, threads, grace, events, log, access_log, metrics, dns, "
+        "trusted, "
         "upstreams, gates, "
         "routes, queues, prices, unpriced, tenants or "
         "api_tokens\n");

@@ -183,7 +183,7 @@ TEST(a_list_adds_up_what_its_filters_ask_for)
     assert_true(weir_exchange_has_hook(&exchange, WEIR_HOOK_BEGIN));
     assert_true(weir_exchange_has_hook(&exchange, WEIR_HOOK_END));
     assert_true(weir_exchange_has_hook(&exchange, WEIR_HOOK_SETTLE));
-    assert_false(weir_exchange_has_hook(&exchange, WEIR_HOOK_READ));
+    assert_false(weir_exchange_has_hook(&exchange, WEIR_HOOK_BODY));
     assert_false(weir_exchange_has_hook(&exchange, WEIR_HOOK_HIDES));
 }
 
