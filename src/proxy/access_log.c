@@ -322,10 +322,10 @@ static struct weir_slice route_of(const struct weir_exchange *exchange)
 
 static struct weir_slice gate_of(const struct weir_exchange *exchange)
 {
-    if (exchange->route == NULL || exchange->route->gate == WEIR_CONFIG_NONE) {
+    if (exchange->gate == WEIR_CONFIG_NONE) {
         return weir_slice_of("");
     }
-    return exchange->worker_config->config->gates[exchange->route->gate].name;
+    return exchange->worker_config->config->gates[exchange->gate].name;
 }
 
 static void put_account(struct weir_json *json, const struct weir_exchange *exchange)

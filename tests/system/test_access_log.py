@@ -167,6 +167,24 @@ def test_an_exchange_with_an_llm_has_its_tokens_and_what_they_cost(tmp_path):
     test()
 
 
+def test_a_line_names_the_gate_at_which_the_exchange_stood(tmp_path):
+    """On a JSON-RPC route that is the route's, that of sessions, or none."""
+    path = tmp_path / 'access.log'
+    more = ', json_rpc: true, sessions: { gate: streams }'
+
+    @run
+    async def test():
+        async with upstream() as server, \
+                weir(config(path, server, route=more).replace('gates: {', 'gates: { streams: {},')) as gateway:
+            for method in ('ping', 'tools/call'):
+                body = json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': method}).encode()
+                await ask(gateway.port, request('/functions/a', f'Content-Length: {len(body)}', method='POST', body=body))
+            await ask(gateway.port, request('/functions/a', 'Accept: text/event-stream'))
+            found = await lines(path, 3)
+        assert [line.get('gate') for line in found] == [None, 'functions', 'streams']
+    test()
+
+
 SECRETS = ('key=geheim', 'api_key=geheim', 'API-KEY=geheim', 'token=geheim', 'access_token=geheim',
            'signature=geheim', 'X-Amz-Signature=geheim', 'k%65y=geheim', 'a[key]=geheim', 'x=1&key=geheim&y=2',
            'x;token=geheim')
