@@ -23,6 +23,7 @@ def read(message, kind, status, more=frozenset()):
     assert problem['status'] == status
     assert problem['title']
     assert len(problem['detail'].split()) > 3
+    assert problem.pop('request_id', None) == message.one('x-request-id')
     assert set(problem) == ALWAYS | more
     after = message.one('retry-after')
     assert (after is not None) == (status in (429, 503))

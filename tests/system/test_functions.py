@@ -159,7 +159,7 @@ def test_what_is_told_to_the_upstream_about_the_client():
                 'Connection': 'x-private', 'X-Private': '1', 'X-Request-Id': 'mine'})
             seen = upstream.headers['a']
             assert 'X-Private' not in seen
-            assert seen['X-Request-Id'] == 'mine'
+            assert seen['x-request-id'] == 'mine'
             assert seen['Via'] == '1.1 weir'
             assert seen['X-Forwarded-For'] == '127.0.0.1'
             assert seen['X-Forwarded-Host'] == f'127.0.0.1:{gateway.port}'
