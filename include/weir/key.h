@@ -127,6 +127,8 @@ struct weir_share {
     uint32_t limit;        /* permits at once; 0: none of its own */
     struct weir_rate rate; /* tokens 0: none */
     int64_t level;         /* of its bucket: whole tokens, rounded down; less than 0 is debt */
+    struct weir_rate cost; /* the second one, and its level */
+    int64_t cost_level;
 };
 
 #ifdef __cplusplus

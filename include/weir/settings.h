@@ -67,6 +67,7 @@ struct weir_tenant_settings {
     uint32_t weight;        /* 0: 1 */
     uint32_t limit;         /* permits at once at each key; 0: none */
     struct weir_rate rate;  /* at each key; tokens 0: none */
+    struct weir_rate cost;  /* a second one beside it, say of tokens a minute; tokens 0: none */
 };
 
 enum weir_choice {

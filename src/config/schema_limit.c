@@ -365,6 +365,7 @@ static void read_tenant_limit(struct weir_reader *reader, const struct weir_yaml
     }
 }
 
+/* What it counts is in the field's `min`. */
 static void read_tenant_rate(struct weir_reader *reader, const struct weir_yaml *value,
                              const struct weir_field *field, void *target)
 {
@@ -377,7 +378,7 @@ static void read_tenant_rate(struct weir_reader *reader, const struct weir_yaml 
     *(struct weir_rate *)target = (struct weir_rate){.tokens = bucket.start.tokens,
                                                      .period_ns = bucket.start.period_ns,
                                                      .burst = bucket.burst,
-                                                     .unit = WEIR_UNIT_REQUESTS};
+                                                     .unit = (enum weir_unit)field->min};
 }
 
 static void print_tenant_limit(struct weir_printer *printer, const struct weir_field *field,
@@ -400,23 +401,33 @@ static void print_tenant_rate(struct weir_printer *printer, const struct weir_fi
     weir_print_bucket(printer, field, &bucket);
 }
 
-static const struct weir_field tenant_fields[] = {
+#define TENANT_LIMIT                                                                            \
+    {                                                                                           \
+        .name = "limit", .read = read_tenant_limit, .print = print_tenant_limit,                \
+        .offset = offsetof(struct weir_tenant_settings, limit), .min = 1, .max = WEIR_LIMIT_MAX \
+    }
+#define TENANT_RATE(word, member, unit)                                                           \
+    {                                                                                             \
+        .name = word, .read = read_tenant_rate, .print = print_tenant_rate,                       \
+        .offset = offsetof(struct weir_tenant_settings, member), .section = &weir_section_bucket, \
+        .min = unit                                                                               \
+    }
+
+static const struct weir_field gate_tenant_fields[] = {
     WEIR_FIELD_COUNT("weight", struct weir_tenant_settings, weight, 1, WEIR_TENANT_WEIGHT_MAX),
-    {.name = "limit",
-     .read = read_tenant_limit,
-     .print = print_tenant_limit,
-     .offset = offsetof(struct weir_tenant_settings, limit),
-     .min = 1,
-     .max = WEIR_LIMIT_MAX},
-    {.name = "rate",
-     .read = read_tenant_rate,
-     .print = print_tenant_rate,
-     .offset = offsetof(struct weir_tenant_settings, rate),
-     .section = &weir_section_bucket},
+    TENANT_LIMIT,
+    TENANT_RATE("rate", rate, WEIR_UNIT_REQUESTS),
+    TENANT_RATE("tokens", cost, WEIR_UNIT_COST),
 };
 
-WEIR_SECTION_IN_BRACES(weir_section_gate_tenant, "gates.NAME.tenants.NAME", tenant_fields);
-WEIR_SECTION_IN_BRACES(weir_section_queue_tenant, "queues.NAME.tenants.NAME", tenant_fields);
+static const struct weir_field queue_tenant_fields[] = {
+    WEIR_FIELD_COUNT("weight", struct weir_tenant_settings, weight, 1, WEIR_TENANT_WEIGHT_MAX),
+    TENANT_LIMIT,
+    TENANT_RATE("rate", rate, WEIR_UNIT_REQUESTS),
+};
+
+WEIR_SECTION_IN_BRACES(weir_section_gate_tenant, "gates.NAME.tenants.NAME", gate_tenant_fields);
+WEIR_SECTION_IN_BRACES(weir_section_queue_tenant, "queues.NAME.tenants.NAME", queue_tenant_fields);
 
 const struct weir_tenant_settings *weir_read_tenant_settings(struct weir_reader *reader,
                                                              const struct weir_yaml *value,

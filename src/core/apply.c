@@ -91,8 +91,8 @@ static bool prepare_tenants(const struct weir_key *key, struct preparation *plan
 {
     for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
         const struct weir_tenant *tenant = weir_container_of(at, struct weir_tenant, link);
-        if (tenant->bucket == NULL && settings_of(rules, tenant)->rate.tokens > 0) {
-            struct spare *spare = weir_allocate(key->allocator, sizeof(struct weir_bucket));
+        if (tenant->buckets == NULL && weir_tenant_has_rate(settings_of(rules, tenant))) {
+            struct spare *spare = weir_allocate(key->allocator, sizeof(struct weir_tenant_buckets));
             if (spare == NULL) {
                 return false;
             }
@@ -163,7 +163,7 @@ static void abandon(const struct weir_key *key, struct preparation *plan)
     while (plan->spares != NULL) {
         struct spare *spare = plan->spares;
         plan->spares = spare->next;
-        weir_release(key->allocator, spare, sizeof(struct weir_bucket));
+        weir_release(key->allocator, spare, sizeof(struct weir_tenant_buckets));
     }
     weir_recorder_destroy(plan->recorder, key->allocator);
     weir_release(key->allocator, plan->meter, sizeof *plan->meter);
@@ -219,12 +219,12 @@ static void disband_crowds(struct weir_key *key, const struct weir_settings *set
     key->share_heap.bound = &settings->line;
 }
 
-static struct weir_bucket *take_spare(struct preparation *plan)
+static struct weir_tenant_buckets *take_spare(struct preparation *plan)
 {
     struct spare *spare = plan->spares;
     assert(spare != NULL);
     plan->spares = spare->next;
-    return (struct weir_bucket *)(void *)spare;
+    return (struct weir_tenant_buckets *)(void *)spare;
 }
 
 /* Out of the ready heaps and in again, so that their weights are those of the settings, and what
@@ -232,10 +232,10 @@ static struct weir_bucket *take_spare(struct preparation *plan)
 static void change_tenant(struct weir_key *key, struct preparation *plan,
                           const struct weir_tenant_settings *settings, struct weir_tenant *tenant)
 {
-    bool needs_bucket = tenant->bucket == NULL && settings->rate.tokens > 0;
+    bool needs_buckets = tenant->buckets == NULL && weir_tenant_has_rate(settings);
     weir_line_free(key, tenant);
     weir_line_hold(key, tenant);
-    weir_tenant_configure(key, tenant, settings, needs_bucket ? take_spare(plan) : NULL);
+    weir_tenant_configure(key, tenant, settings, needs_buckets ? take_spare(plan) : NULL);
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
         weir_share_heap_rejoin(&key->priorities[i].share_heap, &tenant->turns[i].stake, tenant);
     }

@@ -103,7 +103,8 @@ static struct weir_lane *lane_at_once(struct weir_key *key, const struct weir_ti
     if (key->ready > 0 || tenant->hold != WEIR_TENANT_FREE || tenant->active >= tenant->limit) {
         return NULL;
     }
-    if (tenant->bucket != NULL && weir_tenant_ready_ns(tenant, ticket, key->now_ns) > key->now_ns) {
+    if (tenant->buckets != NULL &&
+        weir_tenant_ready_ns(tenant, ticket, key->now_ns) > key->now_ns) {
         return NULL;
     }
     return weir_key_choose_lane(key, ticket);

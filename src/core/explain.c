@@ -364,8 +364,7 @@ static bool passes_at_once(const struct weir_key *key, const struct weir_tenant 
                            uint64_t now_ns)
 {
     if (tenant != NULL) {
-        bool by_rate =
-            tenant->bucket != NULL && weir_bucket_ready_ns(tenant->bucket, 1, now_ns) > now_ns;
+        bool by_rate = !weir_tenant_takes_one(tenant, now_ns);
         if (by_rate || tenant->hold != WEIR_TENANT_FREE || tenant->active >= tenant->limit) {
             return false;
         }
@@ -485,9 +484,12 @@ static struct weir_share share_of(const struct weir_key *key, const struct weir_
     now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
     struct weir_share share = {.active = tenant->active,
                                .limit = tenant->limit == WEIR_LIMIT_NONE ? 0 : tenant->limit};
-    if (tenant->bucket != NULL) {
-        share.rate = tenant->bucket->rate;
-        share.level = weir_bucket_level(tenant->bucket, now_ns);
+    if (tenant->buckets != NULL) {
+        const struct weir_bucket *list = tenant->buckets->list;
+        share.rate = list[0].rate;
+        share.level = list[0].rate.tokens > 0 ? weir_bucket_level(&list[0], now_ns) : 0;
+        share.cost = list[1].rate;
+        share.cost_level = list[1].rate.tokens > 0 ? weir_bucket_level(&list[1], now_ns) : 0;
     }
     return share;
 }
@@ -504,6 +506,11 @@ bool weir_key_get_share(const struct weir_key *key, const struct weir_ticket *ti
     return true;
 }
 
+static int64_t full_level(const struct weir_rate *rate)
+{
+    return (int64_t)(rate->burst == 0 ? rate->tokens : rate->burst);
+}
+
 struct weir_share weir_key_tenant_share(const struct weir_key *key, struct weir_slice tenant_name,
                                         uint64_t now_ns)
 {
@@ -512,10 +519,11 @@ struct weir_share weir_key_tenant_share(const struct weir_key *key, struct weir_
         return share_of(key, tenant, now_ns);
     }
     const struct weir_tenant_settings *settings = weir_rules_tenant(key->rules, tenant_name);
-    uint64_t burst = settings->rate.burst == 0 ? settings->rate.tokens : settings->rate.burst;
     return (struct weir_share){.limit = settings->limit == WEIR_LIMIT_NONE ? 0 : settings->limit,
                                .rate = settings->rate,
-                               .level = (int64_t)burst};
+                               .level = full_level(&settings->rate),
+                               .cost = settings->cost,
+                               .cost_level = full_level(&settings->cost)};
 }
 
 struct weir_slice weir_key_tenant_name(const struct weir_key *key, uint32_t number)

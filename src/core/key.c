@@ -226,7 +226,7 @@ static void raise_cost(struct weir_key *key, struct weir_ticket *ticket, uint32_
     struct weir_usage usage = {inside->input, output};
     uint32_t cost = usage.input + usage.output;
     weir_lane_settle(lane, ticket, usage, key->now_ns);
-    if (tenant->bucket != NULL && tenant->bucket->since_epoch <= inside->settings_epoch) {
+    if (tenant->buckets != NULL) {
         weir_tenant_settle(tenant, ticket, usage, key->now_ns);
     }
     weir_line_correct(key, inside->turn, ticket->cost, cost);
@@ -553,8 +553,7 @@ uint64_t weir_key_rest_ns(const struct weir_key *key, uint64_t now_ns)
     }
     for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
         const struct weir_tenant *tenant = weir_container_of(at, struct weir_tenant, link);
-        uint64_t full_ns =
-            tenant->bucket == NULL ? now_ns : weir_bucket_full_ns(tenant->bucket, now_ns);
+        uint64_t full_ns = weir_tenant_full_ns(tenant, now_ns);
         rest_ns = full_ns > rest_ns ? full_ns : rest_ns;
     }
     return rest_ns;

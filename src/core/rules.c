@@ -77,7 +77,8 @@ static enum weir_status check_tenant(const struct weir_tenant_settings *tenant)
     if (tenant->limit > WEIR_LIMIT_MAX) {
         return WEIR_BAD_LIMIT;
     }
-    if (tenant->rate.tokens > 0 && !weir_rate_valid(&tenant->rate)) {
+    if ((tenant->rate.tokens > 0 && !weir_rate_valid(&tenant->rate)) ||
+        (tenant->cost.tokens > 0 && !weir_rate_valid(&tenant->cost))) {
         return WEIR_BAD_RATE;
     }
     return WEIR_OK;

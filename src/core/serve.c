@@ -12,6 +12,63 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* ---- what a tenant's own buckets say ---- */
+
+uint64_t weir_tenant_ready_ns(const struct weir_tenant *tenant, const struct weir_ticket *ticket,
+                              uint64_t now_ns)
+{
+    struct weir_amount amount = weir_ticket_amount(ticket);
+    uint64_t latest_ns = now_ns;
+    for (int i = 0; i < WEIR_TENANT_BUCKETS; i++) {
+        const struct weir_bucket *bucket = &tenant->buckets->list[i];
+        if (bucket->rate.tokens > 0) {
+            uint32_t part = weir_amount_part(&amount, bucket->rate.unit);
+            uint64_t ready_ns = weir_bucket_ready_ns(bucket, part, now_ns);
+            latest_ns = ready_ns > latest_ns ? ready_ns : latest_ns;
+        }
+    }
+    return latest_ns;
+}
+
+void weir_tenant_take(struct weir_tenant *tenant, const struct weir_amount *amount, uint64_t now_ns)
+{
+    for (int i = 0; i < WEIR_TENANT_BUCKETS; i++) {
+        struct weir_bucket *bucket = &tenant->buckets->list[i];
+        if (bucket->rate.tokens > 0) {
+            weir_bucket_take(bucket, weir_amount_part(amount, bucket->rate.unit), now_ns);
+        }
+    }
+}
+
+bool weir_tenant_settle(struct weir_tenant *tenant, const struct weir_ticket *ticket,
+                        struct weir_usage usage, uint64_t now_ns)
+{
+    struct weir_amount reserved = {ticket->cost, weir_inside(ticket)->input, 0};
+    struct weir_amount actual = {usage.input + usage.output, usage.input, 0};
+    bool refunded = false;
+    for (int i = 0; i < WEIR_TENANT_BUCKETS; i++) {
+        struct weir_bucket *bucket = &tenant->buckets->list[i];
+        enum weir_unit unit = bucket->rate.unit;
+        if (bucket->rate.tokens > 0 && bucket->since_epoch <= weir_inside(ticket)->settings_epoch) {
+            refunded |= weir_bucket_settle(bucket, weir_amount_part(&reserved, unit),
+                                           weir_amount_part(&actual, unit), now_ns);
+        }
+    }
+    return refunded;
+}
+
+void weir_tenant_return(struct weir_tenant *tenant, const struct weir_ticket *ticket,
+                        uint64_t now_ns)
+{
+    struct weir_amount reserved = {ticket->cost, weir_inside(ticket)->input, 0};
+    for (int i = 0; i < WEIR_TENANT_BUCKETS; i++) {
+        struct weir_bucket *bucket = &tenant->buckets->list[i];
+        if (bucket->rate.tokens > 0 && bucket->since_epoch <= weir_inside(ticket)->settings_epoch) {
+            weir_bucket_return(bucket, weir_amount_part(&reserved, bucket->rate.unit), now_ns);
+        }
+    }
+}
+
 /* ---- admission ---- */
 
 static uint32_t free_permits(const struct weir_lane *lane)
@@ -148,7 +205,7 @@ void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct wei
     weir_lane_reserve(lane, ticket, key->now_ns);
     key->active++;
     tenant->active++;
-    if (tenant->bucket != NULL) {
+    if (tenant->buckets != NULL) {
         weir_tenant_take(tenant, &amount, key->now_ns);
     }
     if (ticket->lease_ns != WEIR_NEVER) {
@@ -198,7 +255,7 @@ static bool tenant_waits(struct weir_key *key, struct weir_tenant *tenant,
         weir_line_hold(key, tenant);
         return true;
     }
-    if (tenant->bucket != NULL) {
+    if (tenant->buckets != NULL) {
         uint64_t ready_ns = weir_tenant_ready_ns(tenant, ticket, key->now_ns);
         if (ready_ns > key->now_ns) {
             weir_line_park(key, tenant, ready_ns);
@@ -310,12 +367,10 @@ static void return_to_tenant(struct weir_key *key, struct weir_tenant *tenant,
     tenant->active--;
     tenant->used_ns = key->now_ns;
     bool refunded = false;
-    bool charged = tenant->bucket != NULL &&
-                   tenant->bucket->since_epoch <= weir_inside(ticket)->settings_epoch;
-    if (charged && how->moves) {
+    if (tenant->buckets != NULL && how->moves) {
         weir_tenant_return(tenant, ticket, key->now_ns);
         refunded = true;
-    } else if (charged) {
+    } else if (tenant->buckets != NULL) {
         refunded = weir_tenant_settle(tenant, ticket, how->usage, key->now_ns);
     }
     bool may_go = tenant->hold == WEIR_TENANT_HELD && tenant->active < tenant->limit;

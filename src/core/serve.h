@@ -28,39 +28,20 @@ static inline struct weir_departure weir_departure_as_expected(enum weir_end end
         .end = end, .outcome = outcome, .cost = ticket->cost, .usage = usage};
 }
 
-/* A tenant's own bucket, which must be there: when it lets the ticket go, and what goes and comes
- * back through it. */
-static inline uint64_t weir_tenant_ready_ns(const struct weir_tenant *tenant,
-                                            const struct weir_ticket *ticket, uint64_t now_ns)
-{
-    struct weir_amount amount = weir_ticket_amount(ticket);
-    uint32_t part = weir_amount_part(&amount, tenant->bucket->rate.unit);
-    return weir_bucket_ready_ns(tenant->bucket, part, now_ns);
-}
+/* A tenant's own buckets, which must be there: when they let the ticket go, and what goes and comes
+ * back through them. */
+uint64_t weir_tenant_ready_ns(const struct weir_tenant *tenant, const struct weir_ticket *ticket,
+                              uint64_t now_ns);
+void weir_tenant_take(struct weir_tenant *tenant, const struct weir_amount *amount,
+                      uint64_t now_ns);
 
-static inline void weir_tenant_take(struct weir_tenant *tenant, const struct weir_amount *amount,
-                                    uint64_t now_ns)
-{
-    weir_bucket_take(tenant->bucket, weir_amount_part(amount, tenant->bucket->rate.unit), now_ns);
-}
+/* Only those that were there when the ticket was admitted. True if something flowed back. */
+bool weir_tenant_settle(struct weir_tenant *tenant, const struct weir_ticket *ticket,
+                        struct weir_usage usage, uint64_t now_ns);
 
-static inline bool weir_tenant_settle(struct weir_tenant *tenant, const struct weir_ticket *ticket,
-                                      struct weir_usage usage, uint64_t now_ns)
-{
-    enum weir_unit unit = tenant->bucket->rate.unit;
-    struct weir_amount reserved = {ticket->cost, weir_inside(ticket)->input, 0};
-    struct weir_amount actual = {usage.input + usage.output, usage.input, 0};
-    return weir_bucket_settle(tenant->bucket, weir_amount_part(&reserved, unit),
-                              weir_amount_part(&actual, unit), now_ns);
-}
-
-static inline void weir_tenant_return(struct weir_tenant *tenant, const struct weir_ticket *ticket,
-                                      uint64_t now_ns)
-{
-    struct weir_amount reserved = {ticket->cost, weir_inside(ticket)->input, 0};
-    weir_bucket_return(tenant->bucket, weir_amount_part(&reserved, tenant->bucket->rate.unit),
-                       now_ns);
-}
+/* Gives back what the ticket took, as if it had never been admitted; of those buckets, too. */
+void weir_tenant_return(struct weir_tenant *tenant, const struct weir_ticket *ticket,
+                        uint64_t now_ns);
 
 /* The lane that a ticket takes now, or null. */
 struct weir_lane *weir_key_choose_lane(const struct weir_key *key,

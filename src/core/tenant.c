@@ -45,10 +45,34 @@ static void destroy(struct weir_key *key, struct weir_tenant *tenant)
     if (key->recent == tenant) {
         key->recent = NULL;
     }
-    if (tenant->bucket != NULL) {
-        weir_release(key->allocator, tenant->bucket, sizeof *tenant->bucket);
+    if (tenant->buckets != NULL) {
+        weir_release(key->allocator, tenant->buckets, sizeof *tenant->buckets);
     }
     weir_release(key->allocator, tenant, sizeof *tenant + tenant->name_bytes);
+}
+
+bool weir_tenant_takes_one(const struct weir_tenant *tenant, uint64_t now_ns)
+{
+    for (int i = 0; tenant->buckets != NULL && i < WEIR_TENANT_BUCKETS; i++) {
+        const struct weir_bucket *bucket = &tenant->buckets->list[i];
+        if (bucket->rate.tokens > 0 && weir_bucket_ready_ns(bucket, 1, now_ns) > now_ns) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint64_t weir_tenant_full_ns(const struct weir_tenant *tenant, uint64_t now_ns)
+{
+    uint64_t latest_ns = now_ns;
+    for (int i = 0; tenant->buckets != NULL && i < WEIR_TENANT_BUCKETS; i++) {
+        const struct weir_bucket *bucket = &tenant->buckets->list[i];
+        if (bucket->rate.tokens > 0) {
+            uint64_t full_ns = weir_bucket_full_ns(bucket, now_ns);
+            latest_ns = full_ns > latest_ns ? full_ns : latest_ns;
+        }
+    }
+    return latest_ns;
 }
 
 bool weir_tenant_needed(const struct weir_key *key, const struct weir_tenant *tenant,
@@ -57,8 +81,11 @@ bool weir_tenant_needed(const struct weir_key *key, const struct weir_tenant *te
     if (tenant->active > 0 || tenant->stake.tickets > 0) {
         return true;
     }
-    if (tenant->bucket != NULL && !weir_bucket_full(tenant->bucket, now_ns)) {
-        return true;
+    for (int i = 0; tenant->buckets != NULL && i < WEIR_TENANT_BUCKETS; i++) {
+        const struct weir_bucket *bucket = &tenant->buckets->list[i];
+        if (bucket->rate.tokens > 0 && !weir_bucket_full(bucket, now_ns)) {
+            return true;
+        }
     }
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
         if ((int64_t)(tenant->turns[i].virtual_time - key->priorities[i].clock) > 0) {
@@ -100,7 +127,7 @@ static void follow(struct weir_tenant *tenant, const struct weir_tenant_settings
     tenant->weight = settings->weight;
     tenant->charge_per_cost = WEIR_CHARGE_SCALE / settings->weight;
     tenant->limit = settings->limit;
-    tenant->plain_room = settings->rate.tokens > 0 ? 0 : settings->limit;
+    tenant->plain_room = weir_tenant_has_rate(settings) ? 0 : settings->limit;
 }
 
 /* A full bucket, settled only for tickets that are admitted from now on. */
@@ -111,6 +138,26 @@ static void init_bucket(const struct weir_key *key, struct weir_bucket *bucket,
     bucket->since_epoch = key->settings_epoch;
 }
 
+/* The bucket of one rate under new settings: it goes on if it counts the same thing. */
+static void follow_rate(const struct weir_key *key, struct weir_bucket *bucket,
+                        const struct weir_rate *rate)
+{
+    if (rate->tokens == 0) {
+        *bucket = (struct weir_bucket){0};
+    } else if (bucket->rate.tokens == 0 || bucket->rate.unit != rate->unit) {
+        init_bucket(key, bucket, rate);
+    } else {
+        weir_bucket_set_rate(bucket, rate, key->now_ns);
+    }
+}
+
+static void follow_rates(const struct weir_key *key, struct weir_tenant_buckets *buckets,
+                         const struct weir_tenant_settings *settings)
+{
+    follow_rate(key, &buckets->list[0], &settings->rate);
+    follow_rate(key, &buckets->list[1], &settings->cost);
+}
+
 static struct weir_tenant *create(struct weir_key *key, struct weir_slice name, uint64_t hash,
                                   uint64_t now_ns)
 {
@@ -119,13 +166,13 @@ static struct weir_tenant *create(struct weir_key *key, struct weir_slice name, 
     if (tenant == NULL) {
         return NULL;
     }
-    if (settings->rate.tokens > 0) {
-        tenant->bucket = weir_allocate(key->allocator, sizeof *tenant->bucket);
-        if (tenant->bucket == NULL) {
+    if (weir_tenant_has_rate(settings)) {
+        tenant->buckets = weir_allocate_zeroed(key->allocator, sizeof *tenant->buckets);
+        if (tenant->buckets == NULL) {
             weir_release(key->allocator, tenant, sizeof *tenant + name.bytes);
             return NULL;
         }
-        init_bucket(key, tenant->bucket, &settings->rate);
+        follow_rates(key, tenant->buckets, settings);
     }
     tenant->number = ++key->last_tenant_number;
     tenant->used_ns = now_ns;
@@ -177,23 +224,21 @@ struct weir_tenant *weir_tenant_obtain(struct weir_key *key, struct weir_slice n
 }
 
 void weir_tenant_configure(struct weir_key *key, struct weir_tenant *tenant,
-                           const struct weir_tenant_settings *settings, struct weir_bucket *bucket)
+                           const struct weir_tenant_settings *settings,
+                           struct weir_tenant_buckets *buckets)
 {
-    const struct weir_rate *rate = &settings->rate;
     follow(tenant, settings);
-    if (rate->tokens == 0) {
-        weir_release(key->allocator, tenant->bucket, sizeof *tenant->bucket);
-        tenant->bucket = NULL;
-    } else if (tenant->bucket == NULL) {
-        init_bucket(key, bucket, rate);
-        tenant->bucket = bucket;
-        bucket = NULL;
-    } else if (tenant->bucket->rate.unit != rate->unit) {
-        init_bucket(key, tenant->bucket, rate);
-    } else {
-        weir_bucket_set_rate(tenant->bucket, rate, key->now_ns);
+    if (!weir_tenant_has_rate(settings)) {
+        weir_release(key->allocator, tenant->buckets, sizeof *tenant->buckets);
+        tenant->buckets = NULL;
+        return;
     }
-    weir_release(key->allocator, bucket, sizeof *bucket);
+    if (tenant->buckets == NULL) {
+        assert(buckets != NULL);
+        *buckets = (struct weir_tenant_buckets){0};
+        tenant->buckets = buckets;
+    }
+    follow_rates(key, tenant->buckets, settings);
 }
 
 void weir_tenants_destroy(struct weir_key *key)

@@ -47,6 +47,14 @@ struct weir_turn {
 
 struct weir_key;
 
+/* A tenant's own buckets: of `rate` and of `cost` in its settings. One that is not there has a rate
+ * of 0 tokens. */
+#define WEIR_TENANT_BUCKETS 2
+
+struct weir_tenant_buckets {
+    struct weir_bucket list[WEIR_TENANT_BUCKETS];
+};
+
 struct weir_tenant {
     struct weir_map_node node;
     struct weir_link link; /* in the key's list of all tenants */
@@ -56,16 +64,28 @@ struct weir_tenant {
     uint32_t active;
     uint32_t limit;
     uint32_t plain_room; /* the limit, or 0 with a rate: below it, nothing else need be asked */
-    uint32_t charge_per_cost;   /* WEIR_CHARGE_SCALE / weight */
-    struct weir_bucket *bucket; /* null without a rate */
-    struct weir_stake stake;    /* over all priorities */
-    float output_mean;          /* a struct weir_estimator without its gap */
+    uint32_t charge_per_cost;            /* WEIR_CHARGE_SCALE / weight */
+    struct weir_tenant_buckets *buckets; /* null without any rate */
+    struct weir_stake stake;             /* over all priorities */
+    float output_mean;                   /* a struct weir_estimator without its gap */
     uint16_t output_count;
     uint8_t hold; /* enum weir_tenant_hold */
     uint8_t name_bytes;
     struct weir_turn turns[WEIR_PRIORITY_COUNT];
     char name[];
 };
+
+/* Whether its buckets would let a ticket of cost 1 through. */
+bool weir_tenant_takes_one(const struct weir_tenant *tenant, uint64_t now_ns);
+
+/* When its buckets are full again if nothing more is taken; `now_ns` without any. */
+uint64_t weir_tenant_full_ns(const struct weir_tenant *tenant, uint64_t now_ns);
+
+/* Whether the settings have a rate of either kind. */
+static inline bool weir_tenant_has_rate(const struct weir_tenant_settings *settings)
+{
+    return settings->rate.tokens > 0 || settings->cost.tokens > 0;
+}
 
 /* The virtual time that a cost stands for. */
 static inline uint64_t weir_tenant_charge(const struct weir_tenant *tenant, uint64_t cost)
@@ -103,10 +123,11 @@ struct weir_tenant *weir_tenant_find(const struct weir_key *key, struct weir_sli
 bool weir_tenant_needed(const struct weir_key *key, const struct weir_tenant *tenant,
                         uint64_t now_ns);
 
-/* Follows new settings. `bucket` is memory for one, which the tenant takes over or gives back to
- * the allocator; so this cannot fail. */
+/* Follows new settings. `buckets` is memory for them, which the tenant takes over, where it has
+ * none and needs some, else null; so this cannot fail. */
 void weir_tenant_configure(struct weir_key *key, struct weir_tenant *tenant,
-                           const struct weir_tenant_settings *settings, struct weir_bucket *bucket);
+                           const struct weir_tenant_settings *settings,
+                           struct weir_tenant_buckets *buckets);
 
 /* Frees all tenants of a key. Requires that none has anything in line or a permit. */
 void weir_tenants_destroy(struct weir_key *key);

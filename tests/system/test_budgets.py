@@ -219,3 +219,20 @@ async def test_a_budget_that_comes_and_goes_with_the_config_counts_everything(tm
         async def refused():
             return await ask_one() == 429
         await until(refused, 'what was used without a budget counts within a second')
+
+
+@run
+async def test_a_tenant_waits_for_its_tokens_a_minute_and_others_pass():
+    """Of 20 tokens it takes 11; the next request is expected to cost more than what is left."""
+    gate = 'tenants: { acme: { tokens: { rate: 1000/d, burst: 20 } } }'
+    async with upstream(reply(completion(), JSON)) as server, llm(server, gate=gate) as gateway:
+        assert (await ask(gateway.port, post(chat(), 'X-Tenant: acme'), 'POST')).status == 200
+        await quiet(gateway)
+        task = asyncio.create_task(ask(gateway.port, post(chat(text='x' * 80), 'X-Tenant: acme'), 'POST'))
+        await gateway.until('gpt-4o', 'llm', active=0, waiting=1)
+        assert (await ask(gateway.port, post(chat(), 'X-Tenant: other'), 'POST')).status == 200
+        _, line = await gateway.ask_api('/gates/llm/gpt-4o/line')
+        assert line['line'][0]['tenant'] == 'acme' and 'tenant_rate' in json.dumps(line['line'][0])
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await quiet(gateway)

@@ -632,7 +632,7 @@ TEST(tenants_are_told_how_they_look)
     expect_errors(API "gates: { a: { tenants: { default: { wieght: 2 }, x: { limit: 0, weight: "
                       "1001, rate: { rate: { start: 5/s } } }, '': {} } }, b: { tenants: [x] } }\n",
                   "weir.yaml:2:37: gates.a.tenants.default.wieght is no field; expected weight, "
-                  "limit or rate; did you mean weight?\n"
+                  "limit, rate or tokens; did you mean weight?\n"
                   "weir.yaml:2:62: gates.a.tenants.x.limit is \"0\"; expected a whole number from "
                   "1 to 10000000\n"
                   "weir.yaml:2:73: gates.a.tenants.x.weight is \"1001\"; expected a whole number "

@@ -265,6 +265,54 @@ TEST(g11_a_settlement_into_debt_makes_the_tenant_wait_longer)
     close_key(&f);
 }
 
+TEST(g11_a_tenant_may_have_a_rate_of_requests_and_one_of_tokens)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){
+                     LANE(.limit = 9), .timeout_ns = WEIR_NEVER,
+                     .tenant_default = {
+                         .rate = {.tokens = 2, .period_ns = SECOND, .unit = WEIR_UNIT_REQUESTS},
+                         .cost = {.tokens = 10, .period_ns = SECOND, .unit = WEIR_UNIT_COST}}});
+    struct weir_ticket a[4] = {0};
+    struct weir_ticket b = {0};
+    assert_int_equal(ask(&f, &a[0], request_of("a", NORMAL, 8), 0), WEIR_ADMITTED);
+    assert_int_equal(ask(&f, &a[1], request_of("a", NORMAL, 3), 0), WEIR_WAITING); /* of tokens */
+    assert_int_equal(f.news.wake_ns, SECOND / 10);
+    assert_int_equal(ask(&f, &b, request_of("b", NORMAL, 8), 0), WEIR_ADMITTED);
+    leave_for(&f, &a[0], 1, 0); /* seven flow back */
+    expect_news(&f, &a[1]);
+    assert_int_equal(ask(&f, &a[2], request_of("a", NORMAL, 1), 0), WEIR_WAITING); /* of requests */
+    assert_int_equal(f.news.wake_ns, SECOND / 2);
+    struct weir_share share = weir_key_tenant_share(f.key, weir_slice_of("a"), 0);
+    assert_int_equal(share.level, 0);
+    assert_int_equal(share.cost_level, 6);
+    wake(&f, SECOND / 2);
+    expect_news(&f, &a[2]);
+    end_all(&f, &a[1], 2, SECOND);
+    end_all(&f, &b, 1, SECOND);
+    close_key(&f);
+}
+
+TEST(g11_a_rate_of_tokens_comes_and_goes_with_the_settings)
+{
+    struct fixture f;
+    struct weir_rate cost = {.tokens = 10, .period_ns = SECOND};
+    struct weir_settings settings = {LANE(.limit = 9), .timeout_ns = WEIR_NEVER};
+    open_key(&f, settings);
+    struct weir_ticket a[3] = {0};
+    assert_int_equal(ask(&f, &a[0], request_of("a", NORMAL, 30), 0), WEIR_ADMITTED);
+    settings.tenant_default.cost = cost;
+    configure(&f, settings, 0);
+    leave_for(&f, &a[0], 30, 0); /* which was admitted before there was a bucket */
+    assert_int_equal(ask(&f, &a[1], request_of("a", NORMAL, 10), 0), WEIR_ADMITTED);
+    assert_int_equal(ask(&f, &a[2], request_of("a", NORMAL, 10), 0), WEIR_WAITING);
+    settings.tenant_default.cost = (struct weir_rate){0};
+    configure(&f, settings, 0);
+    expect_news(&f, &a[2]);
+    end_all(&f, &a[1], 2, 0);
+    close_key(&f);
+}
+
 TEST(g11_and_g9_a_tenants_ticket_larger_than_its_bucket_waits_for_a_full_one)
 {
     struct fixture f;
@@ -579,6 +627,8 @@ int main(void)
         BOTH_WAYS(a_ticket_that_moves_to_another_lane_is_charged_once),
         BOTH_WAYS(g11_a_refund_that_is_too_small_parks_the_tenant_for_less_time),
         BOTH_WAYS(g11_a_settlement_into_debt_makes_the_tenant_wait_longer),
+        BOTH_WAYS(g11_a_tenant_may_have_a_rate_of_requests_and_one_of_tokens),
+        BOTH_WAYS(g11_a_rate_of_tokens_comes_and_goes_with_the_settings),
         BOTH_WAYS(g11_and_g9_a_tenants_ticket_larger_than_its_bucket_waits_for_a_full_one),
         BOTH_WAYS(g11_no_wait_is_refused_when_only_the_tenants_rate_is_in_the_way),
         BOTH_WAYS(g11_parked_tenants_wake_in_the_order_of_their_moments),
