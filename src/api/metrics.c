@@ -92,6 +92,12 @@ static const struct sample log_files[] = {
     {"", "log=\"access_log\""},
 };
 
+static const struct sample bounds[WEIR_BUDGET_BOUND_COUNT] = {
+    {"", "bound=\"tokens_per_day\""},   {"", "bound=\"tokens_per_month\""},
+    {"", "bound=\"requests_per_day\""}, {"", "bound=\"requests_per_month\""},
+    {"", "bound=\"money_per_day\""},    {"", "bound=\"money_per_month\""},
+};
+
 /* A histogram has a line for each bucket, the sum and the count, in the order of its numbers. */
 #define HISTOGRAM(first, ends, scale) first, (ends) + 3, NULL, (ends) + 1, scale
 
@@ -197,6 +203,10 @@ static const struct metric_family families[] = {
      HISTOGRAM(WEIR_RECORD_LLM_TOTAL, WEIR_LATENCY_BUCKETS, &weir_scale_llm_latency)},
     {"weir_llm_tokens_total", "counter", "Tokens that were used.", WEIR_RECORD_LLM,
      WEIR_RECORD_LLM_TOKENS, COUNT(token_kinds), token_kinds, NONE, NULL},
+    {"weir_budget_left", "gauge", "What may still be spent; money in billionths.",
+     WEIR_RECORD_BUDGET, WEIR_RECORD_BUDGET_LEFT, COUNT(bounds), bounds, NONE, NULL},
+    {"weir_budget_refused_total", "counter", "Requests that were refused because it is spent.",
+     WEIR_RECORD_BUDGET, WEIR_RECORD_BUDGET_REFUSED, COUNT(bounds), bounds, NONE, NULL},
     {"weir_queue_workers", "gauge", "Jobs that may run at once.", WEIR_RECORD_QUEUE,
      WEIR_RECORD_QUEUE_WORKERS, 1, plain, NONE, NULL},
     {"weir_queue_running", "gauge", "Jobs that run.", WEIR_RECORD_QUEUE, WEIR_RECORD_QUEUE_RUNNING,

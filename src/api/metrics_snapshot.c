@@ -6,11 +6,13 @@
 #include "api/gates.h"
 #include "api/process.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/slice.h"
 #include "frontend/listener.h"
 #include "log/line_file.h"
 #include "server/reload.h"
+#include "tenants/budget_book.h"
 #include "weir/version.h"
 #include "wire/chars.h"
 #include "wire/exposition.h"
@@ -29,6 +31,9 @@
 #define LANE_SLOTS 2048
 static_assert(LANE_SLOTS > WEIR_SNAPSHOT_LANES_MAX + 1, "looking for one comes to an end");
 
+/* The most budgets that are looked at in one turn. */
+#define BUDGETS_AT_ONCE 16
+
 #define BLOCK_BYTES (UINT32_C(64) << 10)
 
 struct weir_metrics_snapshot_block {
@@ -46,6 +51,7 @@ enum snapshot_step {
     WORKERS, /* one after the other: what each has counted */
     QUEUES,
     LLMS,
+    BUDGETS,
     KEYS,
     COMPLETE
 };
@@ -64,6 +70,7 @@ struct weir_metrics_snapshot {
     struct weir_llm_metrics_cursor series;       /* of LLMs */
     struct weir_snapshot_record **lanes;         /* LANE_SLOTS of them; null before the first */
     uint64_t seed[2];                            /* of that table's hashes */
+    uint32_t budgets;                            /* that have been looked at */
     uint32_t index;                              /* of the worker or the gate that is looked at */
     struct weir_metrics_snapshot_cursor tallies; /* before the first record of a tally */
     struct weir_metrics_snapshot_cursor last_tally; /* behind the one that was found last */
@@ -79,6 +86,8 @@ struct weir_metrics_snapshot {
 };
 
 static const struct weir_allocator *const memory = &weir_allocator_libc;
+
+static bool can_be_named(struct weir_slice name);
 
 /* ---- records ---- */
 
@@ -395,6 +404,50 @@ static void note_series(void *context, const struct weir_llm_metrics_labels *lab
         put_llm_labels(snapshot->label, labels));
 }
 
+/* ---- budgets ---- */
+
+static void add_budget(struct weir_metrics_snapshot *snapshot,
+                       const struct weir_budget_record *record,
+                       const struct weir_budget_moment *now)
+{
+    static const char *const kinds[WEIR_BUDGET_OWNER_KIND_COUNT] = {"tenant", "api_key"};
+    uint64_t numbers[WEIR_RECORD_BUDGET_NUMBERS];
+    struct weir_budget budget = record->budget;
+    struct weir_budget_charge charge = {&budget, &record->limits};
+    struct weir_slice name = {record->name, record->name_bytes};
+    for (int i = 0; i < WEIR_BUDGET_BOUND_COUNT; i++) {
+        const struct weir_budget_bound *bound = &weir_budget_bounds[i];
+        bool bounds = weir_budget_bound_get(&record->limits, bound) != WEIR_NEVER;
+        static_assert(WEIR_NEVER == WEIR_SNAPSHOT_ABSENT, "what has no bound is absent");
+        numbers[WEIR_RECORD_BUDGET_LEFT + i] =
+            weir_budget_left(&charge, bound->period, bound->unit, now);
+        numbers[WEIR_RECORD_BUDGET_REFUSED + i] =
+            bounds ? record->refused[bound->period].units[bound->unit] : WEIR_SNAPSHOT_ABSENT;
+    }
+    add(snapshot, WEIR_RECORD_BUDGET, numbers, WEIR_RECORD_BUDGET_NUMBERS,
+        put_label(snapshot->label, kinds[record->kind],
+                  name.bytes == 0 ? weir_slice_of("_none") : name));
+}
+
+/* Some of the budgets. True if those were the last, or as many as have records. */
+static bool look_at_budgets(struct weir_metrics_snapshot *snapshot)
+{
+    struct weir_budget_record records[BUDGETS_AT_ONCE];
+    struct weir_budget_moment now = weir_budget_moment_of(weir_wall_ms() / 1000);
+    uint32_t found = weir_budget_book_page(snapshot->worker->budgets, snapshot->budgets, records,
+                                           BUDGETS_AT_ONCE);
+    for (uint32_t i = 0; i < found; i++) {
+        struct weir_slice name = {records[i].name, records[i].name_bytes};
+        bool shown = snapshot->own.bytes == 0 || (records[i].kind == WEIR_BUDGET_OF_TENANT &&
+                                                  weir_slice_equal(name, snapshot->own));
+        if (shown && weir_budget_limits_any(&records[i].limits) && can_be_named(name)) {
+            add_budget(snapshot, &records[i], &now);
+        }
+    }
+    snapshot->budgets += found;
+    return found == 0 || snapshot->budgets >= WEIR_SNAPSHOT_BUDGETS_MAX;
+}
+
 /* ---- jobs ---- */
 
 static void add_queue(struct weir_metrics_snapshot *snapshot, struct weir_slice name,
@@ -536,8 +589,6 @@ static void note_lane(struct weir_metrics_snapshot *snapshot,
         }
     }
 }
-
-static bool can_be_named(struct weir_slice name);
 
 /* Looks at the lanes of a key that leads to LLMs. Returns how many there are. */
 static uint32_t look_at_lanes(struct weir_metrics_snapshot *snapshot, const struct weir_key *key,
@@ -760,7 +811,9 @@ static enum snapshot_step take_step(struct weir_metrics_snapshot *snapshot)
         return weir_llm_metrics_visit(snapshot->worker->meter, &snapshot->series, note_series,
                                       snapshot)
                    ? LLMS
-                   : KEYS;
+                   : BUDGETS;
+    case BUDGETS:
+        return look_at_budgets(snapshot) ? KEYS : BUDGETS;
     case KEYS:
         return look_at_keys(snapshot) ? COMPLETE : KEYS;
     case COMPLETE:

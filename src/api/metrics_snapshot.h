@@ -14,10 +14,12 @@
  * Records lie one behind the other in blocks, so that none is ever moved: memory that grows to
  * megabytes by doubling would hold up the loop. At most WEIR_SNAPSHOT_KEYS_MAX keys, of
  * WEIR_SNAPSHOT_GATE_KEYS_MAX per gate, have a record of their own, which is about 5 MB; the others
- * of a gate share one. So do lanes beyond WEIR_SNAPSHOT_LANES_MAX. */
+ * of a gate share one. So do lanes beyond WEIR_SNAPSHOT_LANES_MAX. Budgets beyond
+ * WEIR_SNAPSHOT_BUDGETS_MAX have none: what is left of several is no number. */
 #ifndef WEIR_API_METRICS_SNAPSHOT_H
 #define WEIR_API_METRICS_SNAPSHOT_H
 
+#include "config/budget_bounds.h"
 #include "llm/llm_metrics.h"
 #include "log/log.h"
 #include "runner/job_service.h"
@@ -26,6 +28,7 @@
 #define WEIR_SNAPSHOT_GATE_KEYS_MAX 1000
 #define WEIR_SNAPSHOT_KEYS_MAX      16384
 #define WEIR_SNAPSHOT_LANES_MAX     1000
+#define WEIR_SNAPSHOT_BUDGETS_MAX   1000
 
 /* Of three names with everything escaped: what is not UTF-8 is not shown by name, so each byte
  * takes two at most. Two names of which that is not known need no more. */
@@ -46,10 +49,11 @@ enum weir_record_kind {
     WEIR_RECORD_REFUSED_KEYS,
     WEIR_RECORD_LOGS,
     WEIR_RECORD_RELOAD,
-    WEIR_RECORD_LLM,   /* what was measured of one provider, model and tenant */
-    WEIR_RECORD_LANE,  /* what is believed of one provider and model */
-    WEIR_RECORD_QUEUE, /* of jobs */
-    WEIR_RECORD_STORE, /* of all jobs, if there are queues */
+    WEIR_RECORD_BUDGET, /* of a tenant or a key: what is left by bound, and what was refused */
+    WEIR_RECORD_LLM,    /* what was measured of one provider, model and tenant */
+    WEIR_RECORD_LANE,   /* what is believed of one provider and model */
+    WEIR_RECORD_QUEUE,  /* of jobs */
+    WEIR_RECORD_STORE,  /* of all jobs, if there are queues */
     WEIR_RECORD_KINDS
 };
 
@@ -155,6 +159,13 @@ enum {
     WEIR_RECORD_STORE_IDS_LOST,
     WEIR_RECORD_STORE_PAGES_LOST,
     WEIR_RECORD_STORE_NUMBERS
+};
+
+/* And of a budget: in the order of weir_budget_bounds. */
+enum {
+    WEIR_RECORD_BUDGET_LEFT,
+    WEIR_RECORD_BUDGET_REFUSED = WEIR_RECORD_BUDGET_LEFT + WEIR_BUDGET_BOUND_COUNT,
+    WEIR_RECORD_BUDGET_NUMBERS = WEIR_RECORD_BUDGET_REFUSED + WEIR_BUDGET_BOUND_COUNT
 };
 
 struct weir_snapshot_record {

@@ -26,7 +26,8 @@ struct weir_budget_account {
     struct weir_budget budget;
     struct weir_budget_limits limits; /* those of the last claim */
     int64_t compared_s;               /* when it was last compared with the usage */
-    struct weir_link waiting;         /* claims, in the order of their numbers */
+    struct weir_budget_amount refused[WEIR_BUDGET_PERIOD_COUNT]; /* claims, since the start */
+    struct weir_link waiting; /* claims, in the order of their numbers */
     uint32_t waiting_count;
     uint8_t name_bytes;
     char name[];
@@ -134,6 +135,7 @@ static struct weir_budget_account *make_account(struct weir_budget_book *book,
         return NULL;
     }
     account->kind = kind;
+    account->limits = weir_budget_unlimited(); /* until its first claim */
     account->index = book->count;
     account->name_bytes = (uint8_t)name.bytes;
     if (name.bytes > 0) {
@@ -246,7 +248,11 @@ static enum weir_status try_reserve(struct weir_budget_book *book, struct weir_b
         claim->state = WEIR_BUDGET_CLAIM_HELD;
         book->changes++;
     } else {
-        claim->refuser = claim->accounts[claim->refusal.index]->kind;
+        struct weir_budget_account *account = claim->accounts[claim->refusal.index];
+        claim->refuser = account->kind;
+        if (status == WEIR_BUDGET_SPENT) {
+            account->refused[claim->refusal.period].units[claim->refusal.unit]++;
+        }
     }
     claim->status = status;
     return status;
@@ -483,6 +489,8 @@ uint32_t weir_budget_book_page(struct weir_budget_book *book, uint32_t from,
         struct weir_budget_record *record = &records[copied++];
         record->kind = account->kind;
         record->budget = account->budget;
+        record->limits = account->limits;
+        memcpy(record->refused, account->refused, sizeof record->refused);
         record->name_bytes = account->name_bytes;
         memcpy(record->name, account->name, account->name_bytes);
     }

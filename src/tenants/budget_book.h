@@ -112,6 +112,8 @@ struct weir_budget weir_budget_book_look(struct weir_budget_book *book, int64_t 
 struct weir_budget_record {
     enum weir_budget_owner_kind kind;
     struct weir_budget budget;
+    struct weir_budget_limits limits; /* those of the last claim; not kept */
+    struct weir_budget_amount refused[WEIR_BUDGET_PERIOD_COUNT]; /* claims, by what was spent */
     uint8_t name_bytes;
     char name[WEIR_NAME_BYTES_MAX];
 };

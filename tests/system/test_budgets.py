@@ -2,7 +2,7 @@
 import asyncio
 import json
 
-from raw import ask, reply, run, upstream
+from raw import ask, reply, request, run, upstream
 from test_llm import JSON, chat, completion, llm, post, quiet
 from test_llm_tenants import account, field, make_keys
 from weir import until
@@ -236,3 +236,18 @@ async def test_a_tenant_waits_for_its_tokens_a_minute_and_others_pass():
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await quiet(gateway)
+
+
+@run
+async def test_metrics_tell_of_budgets(tmp_path):
+    top = 'tenants: { acme: { tokens_per_day: 20 }, beta: { requests_per_month: 5 } }'
+    async with upstream(reply(completion(), JSON)) as server, account(tmp_path, server, top=top) as (gateway, keys):
+        acme, beta = await make_keys(gateway, keys, 'acme', 'beta')
+        for key in (acme, acme, acme, beta):
+            await ask(gateway.port, post(chat(), field(key)), 'POST')
+        lines = (await ask(gateway.api_port, request('/metrics'))).body.decode().splitlines()
+        assert {line for line in lines if line.startswith('weir_budget')} == {
+            'weir_budget_left{tenant="acme",bound="tokens_per_day"} 0',
+            'weir_budget_left{tenant="beta",bound="requests_per_month"} 4',
+            'weir_budget_refused_total{tenant="acme",bound="tokens_per_day"} 1',
+            'weir_budget_refused_total{tenant="beta",bound="requests_per_month"} 0'}
