@@ -106,7 +106,8 @@ static uint32_t count_lines(const char *data, size_t bytes)
 }
 
 /* Takes the part of a line away that was written at the end of a file. Without it the next line
- * would be read as the rest of this one; where it cannot be taken away, a line feed ends it. */
+ * would be read as the rest of this one; where it cannot be taken away, a line feed ends it, unless
+ * that would have to wait. */
 static void take_back(struct weir_line_file *file, size_t part_bytes)
 {
     struct stat status;
@@ -116,7 +117,9 @@ static void take_back(struct weir_line_file *file, size_t part_bytes)
     bool gone = file->regular && fstat(file->fd, &status) == 0 &&
                 status.st_size >= (off_t)part_bytes &&
                 ftruncate(file->fd, status.st_size - (off_t)part_bytes) == 0;
-    if (!gone && write(file->fd, "\n", 1) < 0) {
+    struct pollfd ready = {.fd = file->fd, .events = POLLOUT};
+    bool has_room = file->regular || poll(&ready, 1, 0) > 0;
+    if (!gone && has_room && write(file->fd, "\n", 1) < 0) {
         return; /* it fails for the reason that the line did */
     }
 }

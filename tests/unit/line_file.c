@@ -179,6 +179,32 @@ TEST(all_is_written_before_it_ends)
     expect_file(path, "one\n");
 }
 
+/* What starts this program may stop reading its stderr in the middle of a line. */
+TEST(a_stderr_that_takes_nothing_does_not_hold_up_the_end)
+{
+    static char filler[4096];
+    static char line[6001];
+    int ends[2];
+    int kept = dup(STDERR_FILENO);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, 2 * sizeof filler), 2 * sizeof filler);
+    assert_int_equal(write(ends[1], filler, sizeof filler), sizeof filler);
+    memset(line, 'x', sizeof line - 2);
+    line[sizeof line - 2] = '\n';
+    alarm(60); /* ends a test that hangs */
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    bool opened = weir_line_file_open(file, weir_slice_of(""));
+    put(line);
+    weir_line_file_destroy(file);
+    file = NULL;
+    assert_true(dup2(kept, STDERR_FILENO) >= 0);
+    alarm(0);
+    close(kept);
+    close(ends[0]);
+    close(ends[1]);
+    assert_true(opened);
+}
+
 static void *put_many(void *context)
 {
     char line[32];
@@ -237,6 +263,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_line_that_does_not_fit_on_the_disk_is_taken_back_and_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_is_written_before_it_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stderr_that_takes_nothing_does_not_hold_up_the_end,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             lines_of_several_threads_are_whole_and_all_of_them_are_counted, set_up, tear_down),
     };
