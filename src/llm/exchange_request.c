@@ -5,8 +5,10 @@
 #include "base/list.h"
 #include "base/slice.h"
 #include "llm/llm_request.h"
+#include "llm/path_model.h"
 #include "weir/estimate.h"
 #include "wire/json_writer.h"
+#include "wire/path.h"
 
 #include <assert.h>
 
@@ -36,6 +38,23 @@ static void read_content_type(struct weir_llm *llm, const struct weir_request_fa
     }
 }
 
+/* Takes the model from the path, if that names one. */
+static void read_path(struct weir_llm *llm, struct weir_slice path)
+{
+    struct weir_path_model model = weir_path_model_find(path);
+    if (model.name.bytes == 0) {
+        return;
+    }
+    llm->in_path = true;
+    llm->model_bytes = (uint16_t)weir_path_decode(model.name, llm->model, sizeof llm->model);
+    llm->path_name_bytes = (uint16_t)model.name.bytes;
+    llm->path_behind_bytes =
+        (uint16_t)((size_t)(path.data + path.bytes - model.name.data) - model.name.bytes);
+    if (model.counts && llm->api != WEIR_LLM_API_CUSTOM) {
+        llm->api = WEIR_LLM_API_COUNT;
+    }
+}
+
 struct weir_llm *weir_llm_begin(struct weir_exchange *exchange, const struct weir_dialect *dialect,
                                 const struct weir_request_facts *facts)
 {
@@ -55,6 +74,7 @@ struct weir_llm *weir_llm_begin(struct weir_exchange *exchange, const struct wei
     llm->model_at = facts->key_gap;
     memcpy(llm->key, facts->key.data, facts->key.bytes);
     read_content_type(llm, facts);
+    read_path(llm, facts->path);
     return llm;
 }
 
@@ -132,6 +152,39 @@ static struct weir_slice quote(struct weir_slice name, char room[6 * WEIR_NAME_B
     return (struct weir_slice){room, json.bytes};
 }
 
+/* The model as a part of a path. A slash stays what it is: whoever configures one means it. */
+static struct weir_slice escape(struct weir_slice name, char room[3 * WEIR_NAME_BYTES_MAX])
+{
+    static const char digits[] = "0123456789ABCDEF";
+    static const char plain[] = "-._~!$&'()*+,=:@/";
+    size_t bytes = 0;
+    for (size_t i = 0; i < name.bytes; i++) {
+        char c = name.data[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (letter || (c != '\0' && strchr(plain, c) != NULL)) {
+            room[bytes++] = c;
+            continue;
+        }
+        room[bytes++] = '%';
+        room[bytes++] = digits[(uint8_t)c >> 4];
+        room[bytes++] = digits[(uint8_t)c & 15];
+    }
+    return (struct weir_slice){room, bytes};
+}
+
+/* Calls the model so in the path. */
+static bool rename_in_path(struct weir_llm *llm, struct weir_slice model)
+{
+    char room[3 * WEIR_NAME_BYTES_MAX];
+    struct weir_slice text = escape(model, room);
+    if (!weir_exchange_replace_in_path(llm->exchange, llm->path_behind_bytes, llm->path_name_bytes,
+                                       text)) {
+        return false;
+    }
+    llm->path_name_bytes = (uint16_t)text.bytes;
+    return true;
+}
+
 bool weir_llm_address(struct weir_llm *llm, const struct weir_config_upstream *upstream)
 {
     struct weir_exchange *exchange = llm->exchange;
@@ -139,7 +192,7 @@ bool weir_llm_address(struct weir_llm *llm, const struct weir_config_upstream *u
     bool renames = false;
     llm->attempts +=
         !exchange->reconnected; /* another server of the same lane is no other attempt */
-    if (!exchange->request.keeps_body || llm->model_end == 0) {
+    if ((!exchange->request.keeps_body || llm->model_end == 0) && !llm->in_path) {
         return true;
     }
     for (uint32_t i = 0; i < upstream->model_count && !renames; i++) {
@@ -151,9 +204,12 @@ bool weir_llm_address(struct weir_llm *llm, const struct weir_config_upstream *u
     if (!renames && !llm->renamed) {
         return true;
     }
+    llm->renamed = renames;
+    if (llm->in_path) {
+        return rename_in_path(llm, model);
+    }
     char room[6 * WEIR_NAME_BYTES_MAX + 2];
     struct weir_edit edit = {llm->model_begin, llm->model_end, quote(model, room)};
-    llm->renamed = renames;
     return replace(llm, EDIT_MODEL, &edit);
 }
 
@@ -180,7 +236,7 @@ static void keep_facts(struct weir_llm *llm, const struct weir_llm_request *requ
     llm->input = cost_of(weir_estimate_input(request->characters) + request->token_count);
     llm->output_max = output_max_of(request);
     llm->hides_usage = weir_llm_request_hides_usage(request);
-    if (request->has_model && !request->model_long) {
+    if (!llm->in_path && request->has_model && !request->model_long) {
         llm->model_bytes = request->model_bytes;
         memcpy(llm->model, request->model, request->model_bytes);
         llm->model_begin = request->model_place.begin;
@@ -207,7 +263,7 @@ static void read_form(struct weir_llm *llm, struct weir_slice form)
 {
     struct weir_slice model;
     struct weir_slice boundary = {llm->boundary, llm->boundary_bytes};
-    if (llm->model_bytes == 0 && weir_llm_form_model(form, boundary, &model)) {
+    if (!llm->in_path && llm->model_bytes == 0 && weir_llm_form_model(form, boundary, &model)) {
         llm->model_bytes = (uint16_t)model.bytes;
         memcpy(llm->model, model.data, model.bytes);
     }
@@ -364,7 +420,8 @@ static bool may_ask(const struct weir_llm *llm)
     const struct weir_exchange *exchange = llm->exchange;
     const struct weir_config_tenant *tenant =
         weir_config_find_tenant(exchange->worker_config->config, exchange->gate_ticket.tenant);
-    return llm->request == WEIR_LLM_REQUEST_EMPTY || tenant->model_count == 0 ||
+    bool names_none = llm->request == WEIR_LLM_REQUEST_EMPTY && !llm->in_path;
+    return names_none || tenant->model_count == 0 ||
            weir_config_tenant_may_use(tenant, (struct weir_slice){llm->model, llm->model_bytes});
 }
 
@@ -386,9 +443,9 @@ void weir_llm_ask(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     weir_retry_budget_earn(&exchange->worker->llm->retry_budget);
+    bool is_call = llm->in_path || llm->api != WEIR_LLM_API_OTHER;
     exchange->request.repeatable =
-        exchange->request.repeatable ||
-        (llm->api != WEIR_LLM_API_OTHER && llm->api != WEIR_LLM_API_FREE);
+        exchange->request.repeatable || (is_call && llm->api != WEIR_LLM_API_FREE);
     if (llm->request == WEIR_LLM_REQUEST_UNREAD) {
         guess_body(llm);
     }

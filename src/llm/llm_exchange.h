@@ -89,7 +89,10 @@ struct weir_llm {
     bool booked;      /* what was used has been counted, as `used` says */
     bool hides_usage; /* the stream will end with a chunk that the client has not asked for */
     bool told_first;  /* of the attempt under way: its first text, for metrics */
-    bool renamed;     /* the body names the model as some lane calls it */
+    bool renamed;     /* the request names the model as some lane calls it */
+    bool in_path;     /* its path names the model, and what the body says of it does not count */
+    uint16_t path_name_bytes;   /* of that name, as it is written there now */
+    uint16_t path_behind_bytes; /* from there to the end of the path */
     uint16_t key_bytes;
     uint16_t model_at; /* of the key; WEIR_KEY_NO_GAP: it does not name the model */
     uint16_t model_bytes;

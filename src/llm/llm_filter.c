@@ -198,7 +198,10 @@ static void end(struct weir_exchange *exchange __attribute__((unused)), void *st
 }
 
 const struct weir_exchange_filter weir_llm_filter = {
-    .policy = {.removed = NOT_FOR_PROVIDERS, .anonymous = true, .uncompressed = true},
+    .policy = {.removed = NOT_FOR_PROVIDERS,
+               .anonymous = true,
+               .uncompressed = true,
+               .keyless = true},
     .fields_bytes_max = WEIR_SHARE_BYTES_MAX,
     .plain_paths =
         "The path has a parameter (; or %3B), which no call of an LLM has. Send it without.",

@@ -369,6 +369,32 @@ static void set_prefix(struct weir_exchange *exchange, struct weir_slice prefix)
     exchange->request.prefix_bytes = (uint32_t)prefix.bytes;
 }
 
+bool weir_exchange_replace_in_path(struct weir_exchange *exchange, size_t behind, size_t bytes,
+                                   struct weir_slice text)
+{
+    struct weir_buffer *request = &exchange->request.head;
+    size_t wanted = exchange->request.open_bytes + text.bytes - bytes;
+    request->end = request->begin + exchange->request.open_bytes; /* the rest is another server's */
+    if (wanted > WEIR_BUFFER_LARGE ||
+        !weir_buffer_reserve(&exchange->worker->buffers, request, (uint32_t)wanted)) {
+        return false;
+    }
+    char *line = request->data + request->begin;
+    char *path = (char *)memchr(line, ' ', exchange->request.open_bytes) + 1;
+    size_t path_bytes = 0;
+    while (path[path_bytes] != ' ' && path[path_bytes] != '?') {
+        path_bytes++;
+    }
+    assert(behind + bytes <= path_bytes);
+    char *at = path + path_bytes - behind - bytes;
+    size_t rest_bytes = exchange->request.open_bytes - (size_t)(at + bytes - line);
+    memmove(at + text.bytes, at + bytes, rest_bytes);
+    memcpy(at, text.data, text.bytes);
+    exchange->request.open_bytes = (uint32_t)wanted;
+    request->end = request->begin + exchange->request.open_bytes;
+    return true;
+}
+
 /* Makes room for the end of the head, and cuts off that of an attempt before. */
 static bool reserve_end(struct weir_exchange *exchange, const struct weir_forward_end *end)
 {

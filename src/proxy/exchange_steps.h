@@ -162,6 +162,11 @@ void weir_exchange_admitted(struct weir_exchange *exchange);
 
 const struct weir_config_upstream *weir_exchange_upstream(const struct weir_exchange *exchange);
 
+/* Puts the text in place of so many bytes of the path as a server gets it; `behind` are those from
+ * there to the end of the path. Before the head is ended for a server. False without room. */
+WEIR_MUST_CHECK bool weir_exchange_replace_in_path(struct weir_exchange *exchange, size_t behind,
+                                                   size_t bytes, struct weir_slice text);
+
 /* How long the server has from now on, or WEIR_NEVER; the deadline may be sooner. */
 void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns);
 

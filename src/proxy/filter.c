@@ -19,6 +19,7 @@ void weir_filter_list_add(struct weir_filter_list *list, const struct weir_excha
     list->policy.removed |= filter->policy.removed;
     list->policy.anonymous |= filter->policy.anonymous;
     list->policy.uncompressed |= filter->policy.uncompressed;
+    list->policy.keyless |= filter->policy.keyless;
     list->plain_paths = list->plain_paths == NULL ? filter->plain_paths : list->plain_paths;
     list->tells_lane |= filter->tells_lane;
 }

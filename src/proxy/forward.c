@@ -9,6 +9,7 @@
 #include "config/scalars.h"
 #include "tenants/api_key.h"
 #include "upstream/secret.h"
+#include "wire/chars.h"
 #include "wire/field_name.h"
 #include "wire/head_writer.h"
 
@@ -92,7 +93,46 @@ static void end_run(struct field_run *run, uint16_t index)
     }
 }
 
-/* The path without the segments that the route strips, and the query. */
+/* Whether a parameter of a query is called `key`, however that is written. */
+static bool is_key_parameter(struct weir_slice parameter)
+{
+    static const char name[] = "key";
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof name - 1; i++) {
+        if (at == parameter.bytes) {
+            return false;
+        }
+        const char *c = parameter.data + at;
+        bool escaped = parameter.bytes - at >= 3 && c[0] == '%' &&
+                       weir_char_is(c[1], WEIR_CHAR_HEX) && weir_char_is(c[2], WEIR_CHAR_HEX);
+        int character = escaped ? weir_char_hex(c[1]) << 4 | weir_char_hex(c[2]) : c[0];
+        if (character != name[i]) {
+            return false;
+        }
+        at += escaped ? 3 : 1;
+    }
+    return at == parameter.bytes || parameter.data[at] == '=';
+}
+
+/* The query without parameters called `key`, and with it its question mark. */
+static void write_keyless_query(struct weir_head_writer *writer, struct weir_slice query)
+{
+    const char *before = "?";
+    while (query.bytes > 0) {
+        const char *end = memchr(query.data, '&', query.bytes);
+        struct weir_slice parameter = {query.data,
+                                       end == NULL ? query.bytes : (size_t)(end - query.data)};
+        size_t used = parameter.bytes + (end != NULL);
+        query = (struct weir_slice){query.data + used, query.bytes - used};
+        if (!is_key_parameter(parameter)) {
+            copy(writer, before);
+            weir_head_copy(writer, parameter);
+            before = "&";
+        }
+    }
+}
+
+/* The path without the segments that the route strips, and the query if that goes on as it is. */
 static struct weir_slice forwarded_target(const struct weir_forward_request *request)
 {
     const struct weir_http1_head *head = request->head;
@@ -103,7 +143,8 @@ static struct weir_slice forwarded_target(const struct weir_forward_request *req
         path.data += segment;
         path.bytes -= segment;
     }
-    if (head->has_query) { /* which follows the path in the target */
+    bool keyless = request->policy != NULL && request->policy->keyless;
+    if (head->has_query && !keyless) { /* which follows the path in the target */
         path.bytes += 1 + (size_t)head->query.bytes;
     }
     return path;
@@ -120,6 +161,9 @@ static void write_request_line(struct weir_head_writer *writer,
         copy(writer, "/");
     }
     weir_head_copy(writer, target);
+    if (head->has_query && request->policy != NULL && request->policy->keyless) {
+        write_keyless_query(writer, weir_http1_slice(request->data, head->query));
+    }
     /* A client of 1.0 must not get chunks, and a server that is asked in 1.0 sends none. */
     copy(writer, head->minor == 0 ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
 }

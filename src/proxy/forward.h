@@ -16,6 +16,7 @@ struct weir_forward_policy {
     uint64_t removed;  /* of the listed names, WEIR_FIELD_BIT() each */
     bool anonymous;    /* nothing goes on that says where the client is, or whose it is */
     bool uncompressed; /* the server is asked for its reply as it is, since that will be read */
+    bool keyless;      /* `key` of the query, an API key to some servers, stays here */
 };
 
 struct weir_forward_request {

@@ -137,6 +137,56 @@ async def test_the_model_is_the_key_and_a_body_without_one_has_the_default_key()
 
 
 @run
+@pytest.mark.parametrize('dialect', ['openai', 'custom\n    custom: { model: model }'])
+async def test_models_that_the_path_names_are_read(dialect):
+    gemini, azure = '/v1beta/models/gemini-x', '/openai/deployments/gpt-x/chat/completions'
+    route = 'models: { gemini-x: "other x/1", gpt-x: longer-than-gpt-x }'
+    async with upstream(reply(completion(), JSON)) as server, upstream(reply(completion(), JSON)) as named, \
+            llm(server, dialect=dialect) as gateway, llm(named, dialect=dialect, more=route) as renaming:
+        for target, key in ((f'{gemini}:generateContent', 'gemini-x'),
+                            (f'{gemini}:streamGenerateContent?alt=sse&key=weir_1', 'gemini-x'),
+                            (f'{gemini}%3AgenerateContent?key=weir_1', 'gemini-x'),
+                            (f'{azure}?api-version=1', 'gpt-x')):
+            for one in gateway, renaming:
+                assert (await ask(one.port, post(chat(model='not-this'), target=target), 'POST')).status == 200
+                await quiet(one, key)
+                _, said = await one.ask_api('/gates/llm')
+                assert key in [each['key'] for each in said['keys']]
+                assert 'default' not in [each['key'] for each in said['keys']]
+        assert [message.start.split()[1] for message in server.seen] == [
+            f'{gemini}:generateContent', f'{gemini}:streamGenerateContent?alt=sse', f'{gemini}%3AgenerateContent',
+            f'{azure}?api-version=1']
+        assert [message.start.split()[1] for message in named.seen] == [
+            '/v1beta/models/other%20x/1:generateContent', '/v1beta/models/other%20x/1:streamGenerateContent?alt=sse',
+            '/v1beta/models/other%20x/1%3AgenerateContent',
+            '/openai/deployments/longer-than-gpt-x/chat/completions?api-version=1']
+        assert {json.loads(message.body)['model'] for message in server.seen + named.seen} == {'not-this'}
+
+
+@run
+async def test_lanes_have_their_own_names_for_a_model_in_the_path():
+    async with upstream(refusal(429)) as first, upstream(reply(completion(), JSON)) as second, \
+            llm(first, second, more=['models: { m: a-long-name }', '']) as gateway:
+        assert (await ask(gateway.port, post(chat(), target='/v1beta/models/m:generateContent'), 'POST')).status == 200
+        for server, name in (first, 'a-long-name'), (second, 'm'):
+            assert [message.start.split()[1] for message in server.seen] == [f'/v1beta/models/{name}:generateContent']
+
+
+@run
+async def test_a_tenant_may_use_the_models_in_paths_that_it_may_use():
+    top = 'tenants: { small: { models: ["gemini-x"] } }'
+    async with upstream(reply(completion(), JSON)) as server, llm(server, top=top) as gateway:
+        for target, status in (('/v1beta/models/gemini-x:generateContent', 200),
+                               ('/v1beta/models/gemini-y:generateContent', 403),
+                               ('/v1beta/models/gemini-y%3AgenerateContent', 403),
+                               ('/openai/deployments/gemini-y/chat/completions', 403)):
+            # The body does not count.
+            asked = post(chat(model='gemini-x'), 'X-Tenant: small', target=target)
+            assert (await ask(gateway.port, asked, 'POST')).status == status
+        assert len(server.seen) == 1
+
+
+@run
 async def test_one_after_the_other_nobody_waits_for_a_server_that_states_no_limits():
     """However much they ask for: nobody has refused anything yet, and nothing is under way."""
     usage = {'prompt_tokens': 25000, 'completion_tokens': 100, 'total_tokens': 25100}

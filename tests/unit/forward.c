@@ -343,6 +343,33 @@ TEST(segments_are_stripped_from_the_front_and_the_query_stays)
     assert_string_equal(stripped("/a%2Fb/c", 1), "/c");
 }
 
+TEST(an_api_key_in_the_query_does_not_reach_an_llm)
+{
+    static const struct {
+        struct weir_slice head;
+        const char *target;
+    } cases[] = {
+        {BYTES("GET /a?key=1 HTTP/1.1\r\nHost: a\r\n\r\n"), "/a"},
+        {BYTES("GET /a?alt=sse&key=1 HTTP/1.1\r\nHost: a\r\n\r\n"), "/a?alt=sse"},
+        {BYTES("GET /a?key=1&alt=sse HTTP/1.1\r\nHost: a\r\n\r\n"), "/a?alt=sse"},
+        {BYTES("GET /a?a=1&key=1&key=2&b=2 HTTP/1.1\r\nHost: a\r\n\r\n"), "/a?a=1&b=2"},
+        {BYTES("GET /a?%6bEy=0&%6b%65%79=1&k%65y=2 HTTP/1.1\r\nHost: a\r\n\r\n"), "/a?%6bEy=0"},
+        {BYTES("GET /a?key HTTP/1.1\r\nHost: a\r\n\r\n"), "/a"},
+        {BYTES("GET /a?ke&keys=1&monkey=2&k%6 HTTP/1.1\r\nHost: a\r\n\r\n"),
+         "/a?ke&keys=1&monkey=2&k%6"},
+        {BYTES("GET /a? HTTP/1.1\r\nHost: a\r\n\r\n"), "/a"},
+    };
+    begin_anew();
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        request.policy = &weir_llm_filter.policy;
+        forward(cases[i].head);
+        expect_target(cases[i].target);
+    }
+    request.policy = NULL;
+    forward(cases[0].head);
+    expect_target("/a?key=1");
+}
+
 TEST(a_path_of_which_nothing_is_left_becomes_a_slash)
 {
     assert_string_equal(stripped("/", 1), "/");
@@ -854,6 +881,7 @@ int main(void)
         cmocka_unit_test(what_may_be_taken_for_credentials_does_not_reach_an_llm),
         cmocka_unit_test(a_target_goes_on_as_it_is),
         cmocka_unit_test(segments_are_stripped_from_the_front_and_the_query_stays),
+        cmocka_unit_test(an_api_key_in_the_query_does_not_reach_an_llm),
         cmocka_unit_test(a_path_of_which_nothing_is_left_becomes_a_slash),
         cmocka_unit_test(an_absolute_target_goes_on_as_a_path),
         cmocka_unit_test(a_method_of_any_name_goes_on),
