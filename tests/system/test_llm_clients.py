@@ -162,3 +162,47 @@ said.catch(error => process.stdout.write(JSON.stringify([error.constructor.name,
     async with behind_weir(dialect, *QUICK, top='tenants: { default: { tokens_per_day: 0 } }') as (gateway, _), \
             node(script, package, gateway.url + path, package) as client:
         assert await line_of(client) == ['RateLimitError', 429]
+
+
+# ---- pictures and documents
+
+PICTURE = '''
+const say = text => process.stdout.write(JSON.stringify(text) + '\\n');
+const data = Buffer.alloc(5 * 1024 * 1024, 'picture').toString('base64');
+(async () => {
+    if (process.argv[2] === 'openai') {
+        const OpenAI = require('openai');
+        const client = new OpenAI({baseURL: process.argv[1] + '/v1', apiKey: 'secret', maxRetries: 0});
+        const asked = {model: 'gpt-4o', messages: [{role: 'user', content: [{type: 'text', text: 'What is this?'},
+            {type: 'image_url', image_url: {url: 'data:image/png;base64,' + data}}]}]};
+        say((await client.chat.completions.create(asked)).choices[0].message.content);
+        let text = '';
+        for await (const part of await client.chat.completions.create({...asked, stream: true}))
+            text += part.choices[0]?.delta.content ?? '';
+        say(text);
+    } else {
+        const Anthropic = require('@anthropic-ai/sdk');
+        const client = new Anthropic({baseURL: process.argv[1], apiKey: 'secret', maxRetries: 0});
+        const asked = {model: 'claude-x', max_tokens: 100, messages: [{role: 'user', content: [
+            {type: 'image', source: {type: 'base64', media_type: 'image/png', data}},
+            {type: 'document', source: {type: 'base64', media_type: 'application/pdf', data}},
+            {type: 'text', text: 'What is this?'}]}]};
+        say((await client.messages.create(asked)).content[0].text);
+        say((await client.messages.stream(asked).finalMessage()).content[0].text);
+    }
+})().catch(error => { console.error(error); process.exit(1); });
+'''
+
+
+@run
+@pytest.mark.parametrize('dialect, package, model', [('openai', 'openai', 'gpt-4o'),
+                                                     ('anthropic', '@anthropic-ai/sdk', 'claude-x')])
+async def test_pictures_of_5_mb(dialect, package, model):
+    async with behind_weir(dialect, *QUICK) as (gateway, server), \
+            node(PICTURE, package, gateway.url, dialect) as client:
+        assert await line_of(client)
+        assert await line_of(client)
+        _, said = await gateway.ask_api('/gates/llm')
+        assert [key['key'] for key in said['keys']] == [model]
+        await gateway.until(model, 'llm', active=0, waiting=0, reserved=0)
+        assert (await server.stats())['served'] == 2
