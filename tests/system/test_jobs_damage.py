@@ -171,8 +171,8 @@ async def test_a_long_result_that_is_damaged_is_never_served_whole(tmp_path):
                 assert await read_result(call, queue) == (200, body)
                 files = sorted((weir.data / 'bodies').iterdir(), key=lambda path: int(path.name))
             assert (await call('DELETE', f'/dlq/{queue}')).status == 409
-        assert weir.said().count('is damaged on disk') == 6
         await weir.end()
+        assert weir.said().count('is damaged on disk') == 6
 
 
 # ---- the database
