@@ -158,7 +158,7 @@ async def test_a_batch_has_the_key_of_its_first_message_and_costs_its_length():
         assert (await waiting.message()).status == 200
 
 
-@pytest.mark.parametrize('size', [100, 20_000, 70_000, 900_000])
+@pytest.mark.parametrize('size', [100, 20_000, 70_000, 900_000, 3_000_000])
 @run
 async def test_a_body_of_any_length_and_form_is_read(size):
     """The name stands behind what is long, and arrives last."""
@@ -173,6 +173,8 @@ async def test_a_body_of_any_length_and_form_is_read(size):
                 await wire.send(whole[-5:])
                 said = await wire.message()
                 assert (said.status, json.loads(said.body)['id']) == (429, 5)
+        response = {'result': {'content': 'x' * size}, 'jsonrpc': '2.0', 'id': 1}  # of a client, to the tool
+        assert (await ask(gateway.port, post(response))).status == 200
         message['params']['name'] = 'echo'
         said = await ask(gateway.port, post(message))
         assert said.status == 200
