@@ -15,6 +15,10 @@
 /* A prediction is not believed beyond this; a pause that a server has asked for is. */
 #define PREDICTED_MAX_NS (300 * WEIR_NS_PER_SECOND)
 
+/* A moment beyond a day says nothing of when a permit may be free: permits without a lease that
+ * several callers of a flow share have one of WEIR_DURATION_MAX_NS. */
+#define FORESEEN_MAX_NS (UINT64_C(86400) * WEIR_NS_PER_SECOND)
+
 /* Until when every lane is paused, as the lane that opens first was told to be; 0: one is open, or
  * it is only the breaker's guess. */
 static uint64_t stated_pause_ns(const struct weir_key *key, uint64_t now_ns)
@@ -42,7 +46,7 @@ static uint64_t predict_retry(const struct weir_refused *refused,
                               const struct weir_key_stats *stats)
 {
     uint64_t retry_ns = weir_gate_ticket_predict(refused->gate_ticket);
-    if (retry_ns == WEIR_NEVER && stats->wake_ns != WEIR_NEVER) {
+    if (retry_ns == WEIR_NEVER && stats->wake_ns < refused->now_ns + FORESEEN_MAX_NS) {
         retry_ns = stats->wake_ns > refused->now_ns ? stats->wake_ns - refused->now_ns : 0;
     }
     if (retry_ns == WEIR_NEVER) {

@@ -232,7 +232,7 @@ async def test_retry_after_is_what_binds_while_no_drain_has_been_measured():
     """Nothing has left the line yet: a refill of the bucket, the end of a lease, else the line's own timeout."""
     for rule, least, most in (('limit: none, rate: { rate: 3/m, burst: 1 }, line: { timeout: 50ms }', 15, 20),
                               ('limit: 1, lease: 100s, line: { timeout: 50ms }', 95, 100),
-                              ('limit: 1, line: { timeout: 1500ms }', 2, 2)):
+                              ('limit: 1, lease: none, line: { timeout: 1500ms }', 2, 2)):
         async with upstream() as server, front(server, gate=rule) as gateway:
             async with aiohttp.ClientSession() as session, \
                     session.post(f'{gateway.api}/gates/functions/f/acquire', json={'flow': 'a'}) as permit:

@@ -189,7 +189,7 @@ def test_the_api_reloads_as_well_and_says_what_is_wrong():
             config = gateway.path.read_text()
             assert (await ask(client, '/functions/f?id=a'))[0] == 200
             gateway.path.write_text(config.replace('limit: 1', 'limit: 7'))
-            assert await reload() == (200, {'gates': 1, 'routes': 1, 'upstreams': 1, 'needs_restart': None})
+            assert await reload() == (200, {'gates': 1, 'routes': 1, 'upstreams': 1, 'needs_restart': None, 'overrides': []})
             assert (await gateway.counts('f'))['limit'] == 7
             gateway.path.write_text(config.replace('limit: 1', 'limt: 1'))
             status, problem = await reload()
