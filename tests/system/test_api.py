@@ -151,14 +151,14 @@ async def test_what_is_not_there_is_a_404():
 async def test_a_refusal_keeps_the_connection_exactly_if_it_says_so():
     async with upstream() as server, front(server) as gateway:
         async with connect(gateway.api_port) as wire:
-            for target, host, status in (('/a/b/c/d/e/f', '127.0.0.1', 404), ('/gates', 'elsewhere.example', 403),
+            for target, host, status in (('/a/b/c/d/e/f/g/h', '127.0.0.1', 404), ('/gates', 'elsewhere.example', 403),
                                          ('/nothing', '127.0.0.1', 404)):
                 await wire.send(request(target, host=host))
                 message = await wire.message()
                 assert (message.status, message.one('connection')) == (status, 'keep-alive')
                 await wire.send(request('/healthz'))
                 assert (await wire.message()).status == 200
-            await wire.send(request('/a/b/c/d/e/f', 'Content-Length: 5', method='POST', body=b'hello'))
+            await wire.send(request('/a/b/c/d/e/f/g/h', 'Content-Length: 5', method='POST', body=b'hello'))
             message = await wire.message()
             assert (message.status, message.one('connection')) == (404, 'close')
             await wire.ended()
