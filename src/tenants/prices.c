@@ -185,11 +185,17 @@ struct weir_prices *weir_prices_load(struct weir_slice path, const char **error)
         root = text == NULL ? NULL : json_loadb(text, bytes, 0, NULL);
         wrong = text == NULL ? strerror(why) : read_models(prices, root, &model);
     }
-    if (wrong != NULL) {
+    if (text == NULL) {
+        snprintf(sentence, sizeof sentence,
+                 "the prices in %s cannot be read: %s. Name a file that this user may read", name,
+                 wrong);
+    } else if (wrong != NULL) {
         snprintf(sentence, sizeof sentence,
                  "the prices in %s cannot be used: %s%s%s. Correct the file, which has the format "
                  "of LiteLLM's model_prices_and_context_window.json",
                  name, model == NULL ? "it " : model, model == NULL ? "" : " ", wrong);
+    }
+    if (wrong != NULL) {
         *error = sentence;
         weir_prices_destroy(prices);
         prices = NULL;

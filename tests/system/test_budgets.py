@@ -3,6 +3,7 @@ import asyncio
 import json
 
 from raw import ask, reply, request, run, upstream
+from test_clients import line_of, node
 from test_llm import JSON, chat, completion, llm, post, quiet
 from test_llm_tenants import account, field, make_keys
 from weir import until
@@ -251,3 +252,24 @@ async def test_metrics_tell_of_budgets(tmp_path):
             'weir_budget_left{tenant="beta",bound="requests_per_month"} 4',
             'weir_budget_refused_total{tenant="acme",bound="tokens_per_day"} 1',
             'weir_budget_refused_total{tenant="beta",bound="requests_per_month"} 0'}
+
+
+FIFTY = '''
+const OpenAI = require('openai');
+const client = new OpenAI({baseURL: process.argv[1] + '/v1', apiKey: 'any', defaultHeaders: {'X-Tenant': 'acme'}});
+const asked = {model: 'gpt-4o', messages: [{role: 'user', content: 'Hello there'}]};
+const all = Array.from({length: 50}, () => client.chat.completions.create(asked).then(
+    reply => reply.usage.total_tokens, error => `${error.constructor.name} ${error.status} ${error.code}`));
+Promise.all(all).then(said => process.stdout.write(JSON.stringify(said) + '\\n'));
+'''
+
+
+@run
+async def test_openais_client_asks_fifty_times_at_once_and_raises_its_error_at_once():
+    """With its own retries on: what a spent budget refuses is not tried again."""
+    top = 'tenants: { acme: { tokens_per_day: 1000 } }'
+    async with upstream(reply(used(600, 400), JSON)) as server, llm(server, top=top) as gateway, \
+            node(FIFTY, 'openai', gateway.url) as client:
+        said = await line_of(client)
+        assert sorted(map(str, said)) == ['1000'] + ['RateLimitError 429 budget-spent'] * 49
+        assert len(server.seen) == 1 and await spent(gateway, 'acme') == 1000

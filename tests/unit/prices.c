@@ -113,7 +113,7 @@ TEST(a_bad_file_is_told_with_what_is_wrong)
         assert_non_null(strstr(error, "prices.json cannot be used"));
     }
     assert_null(weir_prices_load(weir_slice_of("/nonexistent/p.json"), &error));
-    assert_non_null(strstr(error, "No such file"));
+    assert_non_null(strstr(error, "cannot be read: No such file or directory. Name a file"));
     weir_prices_destroy(NULL);
 }
 
