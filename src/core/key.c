@@ -534,6 +534,49 @@ enum weir_status weir_key_end_lease(struct weir_key *key, struct weir_ticket *ti
     return WEIR_OK;
 }
 
+/* Moves the end of a lease, or begins one. False without memory. */
+static bool place_lease(struct weir_key *key, struct weir_ticket *ticket, uint64_t lease_ns)
+{
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    if (inside->place == 0) {
+        if (!weir_heap_reserve(&key->timers, key->timed + 1, key->allocator)) {
+            return false;
+        }
+        key->timed++;
+        weir_heap_push(&key->timers, key->now_ns + lease_ns, ticket->sequence, &inside->place);
+    } else {
+        weir_heap_update(&key->timers, key->now_ns + lease_ns, ticket->sequence, &inside->place);
+    }
+    return true;
+}
+
+enum weir_status weir_key_set_lease(struct weir_key *key, struct weir_ticket *ticket,
+                                    uint64_t lease_ns, uint64_t now_ns, struct weir_news *news)
+{
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    if (lease_ns == 0 || (lease_ns > WEIR_DURATION_MAX_NS && lease_ns != WEIR_NEVER)) {
+        return decline(key, news, WEIR_BAD_DURATION);
+    }
+    if (ticket->state == WEIR_TICKET_ADMITTED && inside->key != key) {
+        return decline(key, news, WEIR_WRONG_KEY);
+    }
+    weir_key_begin(key, now_ns, news);
+    if (ticket->state != WEIR_TICKET_ADMITTED) {
+        return decline(key, news, WEIR_NOT_HELD);
+    }
+    if (lease_ns != WEIR_NEVER) {
+        if (!place_lease(key, ticket, lease_ns)) {
+            return decline(key, news, WEIR_NO_MEMORY);
+        }
+    } else if (inside->place != 0) {
+        weir_heap_remove(&key->timers, &inside->place);
+        key->timed--;
+    }
+    ticket->lease_ns = lease_ns;
+    weir_key_plan_wake(key, news);
+    return WEIR_OK;
+}
+
 uint64_t weir_key_lease_end_ns(const struct weir_key *key, const struct weir_ticket *ticket)
 {
     const struct weir_ticket_inside *inside = weir_inside((struct weir_ticket *)ticket);

@@ -253,6 +253,12 @@ WEIR_MUST_CHECK enum weir_status weir_key_end_lease(struct weir_key *key,
                                                     struct weir_ticket *ticket, uint64_t now_ns,
                                                     struct weir_news *news);
 
+/* Gives a permit a lease of `lease_ns` from now on, whether it had one or not, or takes its lease
+ * away (WEIR_NEVER). Otherwise as weir_key_renew(), and WEIR_NO_MEMORY: then nothing changes. */
+WEIR_MUST_CHECK enum weir_status weir_key_set_lease(struct weir_key *key,
+                                                    struct weir_ticket *ticket, uint64_t lease_ns,
+                                                    uint64_t now_ns, struct weir_news *news);
+
 /* When the lease of a ticket that holds a permit ends; WEIR_NEVER: it has none. */
 uint64_t weir_key_lease_end_ns(const struct weir_key *key, const struct weir_ticket *ticket);
 

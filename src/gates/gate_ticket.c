@@ -287,6 +287,17 @@ void weir_gate_ticket_hear_retry_after(struct weir_gate_ticket *gate_ticket,
     finish_call(&call);
 }
 
+enum weir_status weir_gate_ticket_set_lease(struct weir_gate_ticket *gate_ticket, uint64_t lease_ns,
+                                            uint32_t loop_index)
+{
+    struct key_call call = begin_call(gate_ticket, loop_index);
+    enum weir_status status =
+        weir_key_set_lease(call.key, &gate_ticket->ticket, lease_ns, call.now_ns, &call.work.news);
+    end_decision(&call);
+    finish_call(&call);
+    return status;
+}
+
 /* Whether the key has a lane besides this one that is not paused; and until when this one is. */
 static bool has_other_way(const struct weir_key *key, uint16_t lane_id, uint64_t now_ns,
                           uint64_t *paused_until_ns)

@@ -106,6 +106,11 @@ WEIR_MUST_CHECK enum weir_status weir_gate_ticket_release(struct weir_gate_ticke
 WEIR_MUST_CHECK enum weir_status weir_gate_ticket_renew(struct weir_gate_ticket *gate_ticket,
                                                         uint64_t lease_ns, uint32_t loop_index);
 
+/* As weir_gate_ticket_renew(), but a permit without a lease gets one, and with WEIR_NEVER it loses
+ * the one that it has. Also WEIR_NO_MEMORY, with which nothing changes. */
+WEIR_MUST_CHECK enum weir_status weir_gate_ticket_set_lease(struct weir_gate_ticket *gate_ticket,
+                                                            uint64_t lease_ns, uint32_t loop_index);
+
 /* The counts at the key of a gate ticket that is not closed. */
 struct weir_key_stats weir_gate_ticket_stats(const struct weir_gate_ticket *gate_ticket);
 

@@ -814,6 +814,31 @@ TEST(who_enters_without_memory_is_refused_and_may_come_again)
     }
 }
 
+/* ---- who holds a permit ---- */
+
+/* The holder of that ticket, if it holds a permit. */
+struct holder_search {
+    uint64_t sequence;
+    bool found;
+    struct weir_permit_holder holder;
+};
+
+static bool meet_holder(void *context, const struct weir_permit_holder *holder)
+{
+    struct holder_search *search = context;
+    search->found = holder->handle.number == search->sequence;
+    search->holder = *holder;
+    return !search->found;
+}
+
+static bool find_holder(const struct guest *guest, struct weir_permit_holder *holder)
+{
+    struct holder_search search = {.sequence = guest->gate_ticket.ticket.sequence};
+    weir_gates_holders(guest->gate_ticket.key, 0, meet_holder, &search);
+    *holder = search.holder;
+    return search.found;
+}
+
 /* ---- permits that pass to another owner ---- */
 
 static enum weir_status hand_over(struct guest *from, struct guest *to)
@@ -876,6 +901,54 @@ TEST(a_lease_that_goes_along_can_be_renewed_and_is_given_back_once)
     close_scene();
 }
 
+TEST(a_permit_without_a_lease_gets_one_and_loses_it)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST;
+    struct weir_permit_holder holder;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(weir_gate_ticket_renew(&a.gate_ticket, HOUR, 0), WEIR_OK);
+    assert_true(find_holder(&a, &holder));
+    assert_int_equal(holder.lease_end_ns, WEIR_NEVER); /* a renewal begins none */
+    for (uint64_t hours = 2; hours > 0; hours--) {
+        assert_int_equal(weir_gate_ticket_set_lease(&a.gate_ticket, hours * HOUR, 0), WEIR_OK);
+        validate_keys(scene.gates, 1);
+        assert_true(find_holder(&a, &holder));
+        assert_int_equal(holder.lease_end_ns, scene.loop.now_ns + hours * HOUR);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(weir_gate_ticket_set_lease(&a.gate_ticket, WEIR_NEVER, 0), WEIR_OK);
+        validate_keys(scene.gates, 1);
+        assert_true(find_holder(&a, &holder));
+        assert_int_equal(holder.lease_end_ns, WEIR_NEVER);
+    }
+    assert_int_equal(weir_gate_ticket_set_lease(&a.gate_ticket, 0, 0), WEIR_BAD_DURATION);
+    assert_int_equal(weir_gate_ticket_set_lease(&a.gate_ticket, WEIR_DURATION_MAX_NS + 1, 0),
+                     WEIR_BAD_DURATION);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    assert_int_equal(weir_gate_ticket_set_lease(&a.gate_ticket, 5 * MS, 0), WEIR_OK);
+    await(2);
+    assert_int_equal(a.told_of[WEIR_TICKET_ENDED], 1);
+    assert_int_equal(b.told_of[WEIR_TICKET_ADMITTED], 1);
+    assert_int_equal(weir_gate_ticket_set_lease(&a.gate_ticket, HOUR, 0), WEIR_NOT_HELD);
+    weir_gate_ticket_close(&a.gate_ticket);
+    assert_true(go(&b));
+    close_scene();
+}
+
+TEST(a_lease_that_cannot_be_set_for_lack_of_memory_changes_nothing)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    scene.memory.fail_at = scene.memory.calls + 1;
+    assert_int_equal(weir_gate_ticket_set_lease(&a.gate_ticket, HOUR, 0), WEIR_NO_MEMORY);
+    validate_keys(scene.gates, 1);
+    assert_int_equal(weir_gate_ticket_set_lease(&a.gate_ticket, HOUR, 0), WEIR_OK);
+    assert_true(go(&a));
+    close_scene();
+}
+
 TEST(a_permit_whose_lease_is_over_passes_to_nobody)
 {
     open_scene(one_at_a_time);
@@ -892,29 +965,6 @@ TEST(a_permit_whose_lease_is_over_passes_to_nobody)
     expect_told_nothing(&c);
     assert_true(go(&b));
     close_scene();
-}
-
-/* The holder of that ticket, if it holds a permit. */
-struct holder_search {
-    uint64_t sequence;
-    bool found;
-    struct weir_permit_holder holder;
-};
-
-static bool meet_holder(void *context, const struct weir_permit_holder *holder)
-{
-    struct holder_search *search = context;
-    search->found = holder->handle.number == search->sequence;
-    search->holder = *holder;
-    return !search->found;
-}
-
-static bool find_holder(const struct guest *guest, struct weir_permit_holder *holder)
-{
-    struct holder_search search = {.sequence = guest->gate_ticket.ticket.sequence};
-    weir_gates_holders(guest->gate_ticket.key, 0, meet_holder, &search);
-    *holder = search.holder;
-    return search.found;
 }
 
 TEST(a_holder_says_who_it_is_and_since_when_it_holds)
@@ -981,6 +1031,8 @@ int main(void)
         cmocka_unit_test(a_permit_passes_to_another_owner_and_nobody_in_line_notices),
         cmocka_unit_test(a_lease_goes_along_with_its_permit_and_its_end_is_told_to_the_new_owner),
         cmocka_unit_test(a_lease_that_goes_along_can_be_renewed_and_is_given_back_once),
+        cmocka_unit_test(a_permit_without_a_lease_gets_one_and_loses_it),
+        cmocka_unit_test(a_lease_that_cannot_be_set_for_lack_of_memory_changes_nothing),
         cmocka_unit_test(a_permit_whose_lease_is_over_passes_to_nobody),
         cmocka_unit_test(a_holder_says_who_it_is_and_since_when_it_holds),
     };
