@@ -62,6 +62,7 @@ struct weir_config_listener {
     uint64_t body_rate_bytes;       /* the least of a body a second; WEIR_NEVER: none */
     const struct weir_slice *hosts; /* on loopback: names besides its own; "*" is any */
     uint32_t host_count;
+    struct weir_slice public_url; /* of `listen` only, without a slash at its end; or empty */
 };
 
 enum weir_config_network_kind {
@@ -330,6 +331,8 @@ struct weir_config_route {
                                       read */
     uint32_t cache_read_percent;   /* of an input token's price, for one that was cached */
     uint32_t retries;
+    bool a2a;               /* then each of `listen` has a public_url */
+    uint64_t task_lease_ns; /* of a task that goes on after its request; with a2a */
 };
 
 /* ---- queues and the API ---- */

@@ -35,6 +35,6 @@ const struct weir_config_source *weir_config_json_part(const struct weir_config_
 
 bool weir_config_route_reads_body(const struct weir_config_route *route)
 {
-    return route->llm != WEIR_CONFIG_LLM_NONE || route->json_rpc ||
+    return route->llm != WEIR_CONFIG_LLM_NONE || route->json_rpc || route->a2a ||
            weir_config_json_part(route->key, route->key_parts) != NULL;
 }

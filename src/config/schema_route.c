@@ -247,10 +247,17 @@ static void print_methods(struct weir_printer *printer, const struct weir_field 
     fputs("]", out);
 }
 
-#define DEPTH_MAX            1000
-#define DEPTH_DEFAULT        5
-#define RETRIES_MAX          2
-#define FLOW_IDLE_DEFAULT_NS WEIR_NS_PER_MINUTE
+static bool has_agent(const void *section)
+{
+    const struct weir_config_route *route = section;
+    return route->a2a;
+}
+
+#define DEPTH_MAX             1000
+#define DEPTH_DEFAULT         5
+#define RETRIES_MAX           2
+#define FLOW_IDLE_DEFAULT_NS  WEIR_NS_PER_MINUTE
+#define TASK_LEASE_DEFAULT_NS WEIR_NS_PER_MINUTE
 
 static const char *const permit_words[] = {"request", "flow", NULL};
 
@@ -284,6 +291,18 @@ static const struct weir_field route_fields[] = {
     WEIR_FIELD_DURATION("flow_idle", struct weir_config_route, flow_idle_ns, WEIR_NS_PER_MS,
                         WEIR_YEAR),
     WEIR_FIELD_COUNT("depth", struct weir_config_route, depth, 1, DEPTH_MAX),
+    {.name = "a2a",
+     .read = weir_read_boolean,
+     .print = weir_print_boolean,
+     .when = has_agent,
+     .offset = WEIR_MEMBER(struct weir_config_route, a2a, 1)},
+    {.name = "task_lease",
+     .read = weir_read_duration,
+     .print = weir_print_duration,
+     .when = has_agent,
+     .offset = WEIR_MEMBER(struct weir_config_route, task_lease_ns, 8),
+     .min = WEIR_NS_PER_MS,
+     .max = WEIR_YEAR},
     {.name = "json_rpc",
      .read = weir_read_boolean,
      .print = weir_print_boolean,
@@ -422,6 +441,58 @@ static void read_key(struct weir_reader *reader, const struct weir_yaml *value,
     }
 }
 
+/* What a route with agents behind it needs, and what it cannot be at the same time. */
+static void check_a2a(struct weir_reader *reader, const struct weir_yaml *node,
+                      const struct weir_config_route *route)
+{
+    const struct weir_yaml *a2a = weir_yaml_get(node, "a2a");
+    const struct weir_yaml *task_lease = weir_yaml_get(node, "task_lease");
+    if (!route->a2a) {
+        if (task_lease != NULL) {
+            weir_reader_complain(reader, task_lease, "is set without a2a: true; expected both");
+        }
+        return;
+    }
+    if (route->llm != WEIR_CONFIG_LLM_NONE || route->permit == WEIR_CONFIG_PERMIT_FLOW) {
+        weir_reader_complain(reader, a2a, "is true, but the route has %s; expected one of them",
+                             route->llm != WEIR_CONFIG_LLM_NONE ? "llm" : "permit: flow");
+    }
+    static const char *const beside[] = {"json_rpc", "ungated", "sessions"};
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+        if (weir_yaml_get(node, beside[i]) != NULL) {
+            weir_reader_complain(
+                reader, weir_yaml_get(node, beside[i]),
+                "stands beside a2a: true, which knows A2A's calls itself; expected "
+                "it without");
+        }
+    }
+    if (weir_config_json_part(route->key, route->key_parts) != NULL) {
+        weir_reader_complain(reader, weir_yaml_get(node, "key"),
+                             "has json:, but the route has a2a: true; expected a key of the path "
+                             "or of header fields, which all calls about a task have in common");
+    }
+    if (route->upstream_count > 1) {
+        weir_reader_complain(reader, a2a,
+                             "is true, but the route has several upstreams; expected one, because "
+                             "only the agent that has begun a task knows it");
+    }
+    if (reader->config->listen_count == 0) {
+        weir_reader_complain(reader, a2a,
+                             "is true, but there is no listen; expected an address "
+                             "with a public_url, which agent cards lead to");
+    }
+    for (uint32_t i = 0; i < reader->config->listen_count; i++) {
+        if (reader->config->listen[i].public_url.bytes == 0) {
+            weir_reader_complain(reader, a2a,
+                                 "is true, but the address of listen on line %u has no public_url; "
+                                 "expected one on each, such as https://weir.example.com: agent "
+                                 "cards lead clients there",
+                                 reader->config->listen[i].line);
+            return;
+        }
+    }
+}
+
 static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
                        struct weir_config_route *route, struct draft *draft)
 {
@@ -434,6 +505,7 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
                                         .retry_after_max_ns = 30 * WEIR_NS_PER_SECOND,
                                         .body_bytes_max = UINT64_MAX,
                                         .flow_idle_ns = FLOW_IDLE_DEFAULT_NS,
+                                        .task_lease_ns = TASK_LEASE_DEFAULT_NS,
                                         .depth = DEPTH_DEFAULT,
                                         .gate = WEIR_CONFIG_NONE,
                                         .session_gate = WEIR_CONFIG_NONE,
@@ -460,6 +532,7 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
             "NAME with it",
             route->gate == WEIR_CONFIG_NONE ? "gate" : "flow");
     }
+    check_a2a(reader, node, route);
     if (draft->good) { /* else the key is not known */
         weir_finish_llm(reader, node, route);
         weir_finish_json(reader, node, route, &draft->pattern);

@@ -69,6 +69,42 @@ static void read_hosts(struct weir_reader *reader, const struct weir_yaml *value
     listener->host_count = count;
 }
 
+/* The host and port of a URL, and what may follow: a path, no query and no fragment. */
+static bool good_public_url(struct weir_slice url)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+    size_t begin = 0;
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        size_t bytes = strlen(schemes[i]);
+        begin = url.bytes > bytes && memcmp(url.data, schemes[i], bytes) == 0 ? bytes : begin;
+    }
+    for (size_t i = begin; i < url.bytes; i++) {
+        if (url.data[i] <= ' ' || url.data[i] >= 0x7f || strchr("?#\"\\<>@{}", url.data[i])) {
+            return false;
+        }
+    }
+    return begin > 0 && url.data[begin] != '/' && url.data[begin] != ':';
+}
+
+static void read_public_url(struct weir_reader *reader, const struct weir_yaml *value,
+                            const struct weir_field *field, void *target)
+{
+    (void)field;
+    static const char expected[] = "a URL such as https://weir.example.com, without a query";
+    struct weir_slice url = weir_reader_text(reader, value, expected);
+    if (url.bytes == 0) {
+        return;
+    }
+    if (!good_public_url(url)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, expected);
+        return;
+    }
+    while (url.data[url.bytes - 1] == '/') {
+        url.bytes--;
+    }
+    *(struct weir_slice *)target = url;
+}
+
 static const struct weir_field patience_fields[] = {
     WEIR_FIELD_DURATION("head", struct weir_config_patience, head_ns, WEIR_NS_PER_MS,
                         WEIR_NS_PER_DAY),
@@ -118,6 +154,8 @@ static const struct weir_field listener_fields[] = {
                      CONNECTIONS_MAX),
     WEIR_FIELD_ITEMS("hosts", read_hosts, struct weir_config_listener, hosts, host_count,
                      weir_print_text, .in_brackets = true, .even_empty = true),
+    WEIR_FIELD_OWN("public_url", struct weir_config_listener, public_url, read_public_url,
+                   weir_print_text),
     WEIR_FIELD_SECTION("timeouts", struct weir_config_listener, patience, section_patience),
     {.name = "body_rate",
      .read = weir_read_size,
@@ -168,17 +206,21 @@ void weir_read_listen(struct weir_reader *reader, const struct weir_yaml *value,
     config->listen = read_listeners(reader, value, &config->listen_count);
 }
 
-/* Only what arrives at `listen` is routed by its path. */
-static void refuse_paths(struct weir_reader *reader, const struct weir_yaml *value)
+/* Only what arrives at `listen` is routed by its path, and is what agent cards name. */
+static void refuse_of_listen(struct weir_reader *reader, const struct weir_yaml *value)
 {
+    static const char *const of_listen[] = {"paths", "public_url"};
     uint32_t count;
     const struct weir_yaml *item = weir_reader_first_of(value, &count);
     for (; item != NULL; item = weir_reader_next_of(value, item)) {
-        const struct weir_yaml *paths =
-            item->kind == WEIR_YAML_MAPPING ? weir_yaml_get(item, "paths") : NULL;
-        if (paths != NULL) {
-            weir_reader_complain(reader, paths,
-                                 "has no meaning here; expected paths on addresses of listen only");
+        for (size_t i = 0; i < sizeof of_listen / sizeof of_listen[0]; i++) {
+            const struct weir_yaml *useless =
+                item->kind == WEIR_YAML_MAPPING ? weir_yaml_get(item, of_listen[i]) : NULL;
+            if (useless != NULL) {
+                weir_reader_complain(reader, useless,
+                                     "has no meaning here; expected %s on addresses of listen only",
+                                     of_listen[i]);
+            }
         }
     }
 }
@@ -189,7 +231,7 @@ void weir_read_api(struct weir_reader *reader, const struct weir_yaml *value,
     (void)field;
     struct weir_config *config = target;
     config->api = read_listeners(reader, value, &config->api_count);
-    refuse_paths(reader, value);
+    refuse_of_listen(reader, value);
 }
 
 void weir_read_protocol(struct weir_reader *reader, const struct weir_yaml *value,
@@ -198,7 +240,7 @@ void weir_read_protocol(struct weir_reader *reader, const struct weir_yaml *valu
     (void)field;
     struct weir_config *config = target;
     config->protocol = read_listeners(reader, value, &config->protocol_count);
-    refuse_paths(reader, value);
+    refuse_of_listen(reader, value);
 }
 
 /* ---- events ---- */

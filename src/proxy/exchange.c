@@ -77,6 +77,11 @@ void weir_exchange_end_ticket(struct weir_exchange *exchange, enum weir_outcome 
     if (!weir_exchange_has_place(exchange)) {
         return;
     }
+    if (exchange->place == WEIR_PLACE_OWN && weir_exchange_has_hook(exchange, WEIR_HOOK_KEEP) &&
+        weir_filters_keep(exchange, &result)) {
+        exchange->place = WEIR_PLACE_NONE;
+        return;
+    }
     exchange->place = leave(exchange, &result) ? WEIR_PLACE_NONE : WEIR_PLACE_LEAVING;
 }
 

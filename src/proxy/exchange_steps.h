@@ -87,6 +87,7 @@ void weir_filters_problem(struct weir_exchange *exchange, struct weir_problem *p
 void weir_filters_settle(struct weir_exchange *exchange, struct weir_result *result);
 void weir_filters_account(const struct weir_exchange *exchange,
                           struct weir_access_account *account);
+bool weir_filters_keep(struct weir_exchange *exchange, const struct weir_result *result);
 void weir_filters_end(struct weir_exchange *exchange);
 
 bool weir_filters_body(struct weir_exchange *exchange, struct weir_slice bytes, bool last);

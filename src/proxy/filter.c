@@ -311,6 +311,18 @@ void weir_filters_account(const struct weir_exchange *exchange, struct weir_acce
     }
 }
 
+bool weir_filters_keep(struct weir_exchange *exchange, const struct weir_result *result)
+{
+    for (uint32_t i = 0; i < exchange->filters->count; i++) {
+        const struct weir_exchange_filter *filter = filter_at(exchange, i);
+        if (filter->keep != NULL && exchange->filter_states[i] != NULL &&
+            filter->keep(exchange, exchange->filter_states[i], result)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void weir_filters_end(struct weir_exchange *exchange)
 {
     for (uint32_t i = 0; i < exchange->filters->count; i++) {

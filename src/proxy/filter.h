@@ -40,6 +40,7 @@ enum weir_filter_head {
     WEIR_FILTER_HEAD_PASS,     /* it goes on */
     WEIR_FILTER_HEAD_REWRITE,  /* it goes on, but its length does not hold */
     WEIR_FILTER_HEAD_JUDGE,    /* it waits until may_reply() lets it go on */
+    WEIR_FILTER_HEAD_HOLD,     /* it waits so, and its length does not hold */
     WEIR_FILTER_HEAD_NO_MEMORY /* it cannot go on */
 };
 
@@ -155,6 +156,9 @@ struct weir_exchange_filter {
     /* The exchange is over: what is known of it, for the access log. Before end(). */
     void (*account)(const struct weir_exchange *exchange, const void *state,
                     struct weir_access_account *account);
+    /* The request's own permit is about to go back, after settle(). True: another owner has it now,
+     * and the gate ticket is closed. */
+    bool (*keep)(struct weir_exchange *exchange, void *state, const struct weir_result *result);
 
     /* The exchange is over, and its permit is back, or on its way: lets go of the state. */
     void (*end)(struct weir_exchange *exchange, void *state);
@@ -186,6 +190,7 @@ struct weir_exchange_filter {
     X(REPLACE, replace)         \
     X(SETTLE, settle)           \
     X(ACCOUNT, account)         \
+    X(KEEP, keep)               \
     X(END, end)
 
 enum weir_filter_hook {

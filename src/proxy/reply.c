@@ -234,12 +234,14 @@ static bool take_head(struct weir_exchange *exchange)
                              "Out of memory for this reply. Try again.");
         return false;
     }
+    bool waits = judged == WEIR_FILTER_HEAD_JUDGE || judged == WEIR_FILTER_HEAD_HOLD;
+    bool rewrites = judged == WEIR_FILTER_HEAD_REWRITE || judged == WEIR_FILTER_HEAD_HOLD;
     bool fails = final && weir_exchange_status_fails(head->status);
     bool unfit = final && exchange->request.minor == 0 && head->framing == WEIR_FRAMING_CHUNKED;
     if (fails) {
         note_retry_after(exchange, head);
     }
-    if (fails && (judged != WEIR_FILTER_HEAD_JUDGE || unfit)) {
+    if (fails && (!waits || unfit)) {
         exchange->reply.status = head->status; /* filters settle by it */
         weir_backend_worked(backend);
         if (weir_exchange_fail_over_refused(exchange, outcome_of(head->status))) {
@@ -252,8 +254,7 @@ static bool take_head(struct weir_exchange *exchange)
                              "Send the request in HTTP/1.1.");
         return false;
     }
-    enum weir_http1_framing framing =
-        framing_for_client(exchange, head, judged == WEIR_FILTER_HEAD_REWRITE);
+    enum weir_http1_framing framing = framing_for_client(exchange, head, rewrites);
     if (final) {
         weir_client_begin_reply(exchange->client, framing,
                                 exchange->request.body.state == WEIR_BODY_ENDED);
@@ -275,12 +276,12 @@ static bool take_head(struct weir_exchange *exchange)
         exchange->reply.status = head->status;
         weir_body_init(&exchange->reply.body, head, UINT64_MAX);
         weir_backend_worked(backend);
-        weir_exchange_move(exchange, switches                           ? WEIR_EXCHANGE_TUNNEL
-                                     : judged == WEIR_FILTER_HEAD_JUDGE ? WEIR_EXCHANGE_JUDGING
-                                                                        : WEIR_EXCHANGE_REPLYING);
+        weir_exchange_move(exchange, switches ? WEIR_EXCHANGE_TUNNEL
+                                     : waits  ? WEIR_EXCHANGE_JUDGING
+                                              : WEIR_EXCHANGE_REPLYING);
         if (switches) {
             open_tunnel(exchange);
-        } else if (judged != WEIR_FILTER_HEAD_JUDGE) {
+        } else if (!waits) {
             let_body_go(exchange);
         }
         if (opens_session(exchange, head, backend->in.data + backend->in.begin)) {

@@ -5,6 +5,7 @@
 
 #include "base/slice.h"
 #include "proxy/exchange_steps.h"
+#include "rpc/rpc_error.h"
 #include "rpc/rpc_worker.h"
 
 #include <assert.h>
@@ -14,7 +15,7 @@
 
 bool weir_rpc_wanted(const struct weir_config_route *route)
 {
-    return route->llm == WEIR_CONFIG_LLM_NONE && weir_config_route_reads_body(route);
+    return route->llm == WEIR_CONFIG_LLM_NONE && !route->a2a && weir_config_route_reads_body(route);
 }
 
 struct weir_rpc_settings *weir_rpc_settings_create(const struct weir_config *config)
@@ -268,24 +269,6 @@ static bool let_body_go(struct weir_exchange *exchange, void *state __attribute_
     return true;
 }
 
-/* Codes of JSON-RPC. The last is of those that it leaves to servers; A2A and MCP do not use it. */
-#define CODE_INVALID  (-32600)
-#define CODE_INTERNAL (-32603)
-#define CODE_REFUSED  (-32050)
-
-static int64_t code_of(uint16_t status)
-{
-    switch (status) {
-    case 401:
-    case 403:
-    case 429:
-    case 503:
-        return CODE_REFUSED;
-    default:
-        return status < 500 ? CODE_INVALID : CODE_INTERNAL;
-    }
-}
-
 static bool replace(const struct weir_exchange *exchange, const void *state,
                     const struct weir_problem *problem, struct weir_json *json)
 {
@@ -294,18 +277,7 @@ static bool replace(const struct weir_exchange *exchange, const void *state,
     if (!exchange->route->json_rpc || exchange->request.method != WEIR_METHOD_POST) {
         return false;
     }
-    weir_json_open(json, '{');
-    weir_json_put_string(json, "jsonrpc", weir_slice_of("2.0"));
-    weir_json_rpc_write_id(json, rpc != NULL ? &rpc->id : &unknown);
-    weir_json_name(json, "error");
-    weir_json_open(json, '{');
-    weir_json_name(json, "code");
-    weir_json_signed(json, code_of(problem->status));
-    weir_json_put_string(json, "message", weir_slice_of(problem->detail));
-    weir_json_name(json, "data");
-    weir_problem_put(json, problem);
-    weir_json_close(json, '}');
-    weir_json_close(json, '}');
+    weir_rpc_put_error(json, rpc != NULL ? &rpc->id : &unknown, problem);
     return true;
 }
 

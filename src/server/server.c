@@ -8,11 +8,13 @@
 #define _GNU_SOURCE
 #include "server/server_internal.h"
 
+#include "a2a/a2a_worker.h"
 #include "base/alloc.h"
 #include "base/list.h"
 #include "frontend/client_connection.h"
 #include "frontend/loopback_client.h"
 #include "gates/event_file.h"
+#include "gates/task_permit.h"
 #include "llm/llm_metrics.h"
 #include "llm/llm_worker.h"
 #include "log/line_file.h"
@@ -253,7 +255,9 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
     worker->hasher = weir_hasher_create();
     worker->llm = weir_llm_worker_create(worker->allocator, CONNECTIONS_MAX);
     worker->rpc = weir_rpc_worker_create(worker->allocator, CONNECTIONS_MAX);
-    if (worker->hasher == NULL || worker->llm == NULL || worker->rpc == NULL) {
+    worker->a2a = weir_a2a_worker_create(worker->allocator, CONNECTIONS_MAX);
+    if (worker->hasher == NULL || worker->llm == NULL || worker->rpc == NULL ||
+        worker->a2a == NULL) {
         return "out of memory";
     }
     if (!weir_loop_init(&worker->loop, worker->allocator) ||
@@ -318,6 +322,7 @@ static void free_worker(struct weir_thread *thread)
     weir_slab_deinit(&worker->heads);
     weir_llm_worker_destroy(worker->llm);
     weir_rpc_worker_destroy(worker->rpc);
+    weir_a2a_worker_destroy(worker->a2a);
     weir_slab_deinit(&worker->calls);
     for (uint32_t i = 0; i < WEIR_CALL_CONTEXT_SIZES; i++) {
         weir_slab_deinit(&worker->call_contexts[i]);
@@ -366,6 +371,7 @@ static void close_threads(struct weir_server *server)
     weir_usage_file_close(server->usage_file);
     weir_budget_book_destroy(server->budgets);
     weir_usage_destroy(server->usage);
+    weir_task_permits_destroy(server->task_permits);
     weir_flows_destroy(server->flows);
     weir_llm_metrics_destroy(server->meter);
     weir_event_file_close(server->event_file);
@@ -425,6 +431,11 @@ static int open_gates(struct weir_server *server)
     if (server->flows == NULL) {
         return weir_server_complain("flows", "out of memory");
     }
+    server->task_permits =
+        weir_task_permits_create(server->gates, WEIR_TASK_PERMITS_MAX, &weir_allocator_libc);
+    if (server->task_permits == NULL) {
+        return weir_server_complain("tasks", "out of memory");
+    }
     server->usage = weir_usage_create(WEIR_USAGE_ROWS_MAX);
     if (server->usage == NULL) {
         return weir_server_complain("usage", "out of memory");
@@ -446,6 +457,7 @@ static int open_gates(struct weir_server *server)
         server->threads[i].worker.budgets = server->budgets;
         server->threads[i].worker.gates = server->gates;
         server->threads[i].worker.flows = server->flows;
+        server->threads[i].worker.task_permits = server->task_permits;
         server->threads[i].worker.meter = server->meter;
         server->threads[i].worker.api = server->api;
         server->threads[i].worker.reloader = &server->reload.reloader;

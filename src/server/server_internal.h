@@ -53,6 +53,7 @@ struct weir_server {
     struct weir_line_file *access_file; /* opened when a config wants it */
     struct weir_gates *gates;
     struct weir_flows *flows;
+    struct weir_task_permits *task_permits;
     struct weir_usage_book *usage;
     struct weir_budget_book *budgets;
     struct weir_usage_file *usage_file;

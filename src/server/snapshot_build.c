@@ -7,6 +7,7 @@
  * have their own locks. */
 #include "server/snapshot_build.h"
 
+#include "a2a/a2a_filter.h"
 #include "base/alloc.h"
 #include "base/list.h"
 #include "base/slice.h"
@@ -54,7 +55,8 @@ static uint32_t lane_names_of(const struct weir_config *config, uint32_t index,
 /* What is done besides passing a request on, by the route that it takes. Null without memory. */
 static struct weir_filter_list *make_filters(const struct weir_config *config,
                                              const struct weir_dialect *dialects,
-                                             const struct weir_rpc_settings *rpc_settings)
+                                             const struct weir_rpc_settings *rpc_settings,
+                                             const struct weir_a2a_settings *a2a_settings)
 {
     struct weir_filter_list *filters = calloc(config->route_count + UINT32_C(1), sizeof *filters);
     for (uint32_t i = 0; filters != NULL && i <= config->route_count; i++) {
@@ -68,6 +70,9 @@ static struct weir_filter_list *make_filters(const struct weir_config *config,
         }
         if (weir_rpc_wanted(&config->routes[i])) {
             weir_filter_list_add(&filters[i], &weir_rpc_filter, rpc_settings++);
+        }
+        if (config->routes[i].a2a) {
+            weir_filter_list_add(&filters[i], &weir_a2a_filter, a2a_settings);
         }
         if (config->routes[i].permit == WEIR_CONFIG_PERMIT_FLOW) {
             weir_filter_list_add(&filters[i], &weir_flow_filter, NULL);
@@ -96,6 +101,7 @@ static void destroy_snapshot(struct weir_config_snapshot *snapshot)
     free(snapshot->filters);
     free(snapshot->filter_settings);
     free(snapshot->rpc_settings);
+    free(snapshot->a2a_settings);
     free(snapshot->lane_names);
     free(snapshot->server_lines);
     free(snapshot->learns);
@@ -115,6 +121,7 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     struct weir_dialect *dialects = weir_dialects_create(config);
     struct weir_rpc_settings *rpc_settings = weir_rpc_settings_create(config);
     struct weir_server_lines *server_lines = make_server_lines(config);
+    struct weir_a2a_settings *a2a_settings = weir_a2a_settings_create();
     struct weir_filter_list *filters = NULL;
     struct weir_tokens *tokens = weir_tokens_load(config, error);
     struct weir_trust *trust = tokens == NULL ? NULL : weir_trust_load(config, error);
@@ -129,9 +136,9 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
             goto failed;
         }
     }
-    filters = dialects == NULL || rpc_settings == NULL
+    filters = dialects == NULL || rpc_settings == NULL || a2a_settings == NULL
                   ? NULL
-                  : make_filters(config, dialects, rpc_settings);
+                  : make_filters(config, dialects, rpc_settings, a2a_settings);
     if (snapshot == NULL || numbers == NULL || lane_names == NULL || learning == NULL ||
         filters == NULL || server_lines == NULL) {
         *error = "out of memory";
@@ -154,6 +161,7 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     snapshot->filters = filters;
     snapshot->filter_settings = dialects;
     snapshot->rpc_settings = rpc_settings;
+    snapshot->a2a_settings = a2a_settings;
     snapshot->lane_names = lane_names;
     snapshot->server_lines = server_lines;
     snapshot->tokens = tokens;
@@ -171,6 +179,7 @@ failed:
     weir_trust_destroy(trust);
     weir_tokens_destroy(tokens);
     free(filters);
+    free(a2a_settings);
     free(dialects);
     free(rpc_settings);
     free(learning);
@@ -279,7 +288,8 @@ static bool same_listeners(const struct weir_config_listener *a, uint32_t a_coun
             a[i].patience.idle_ns != b[i].patience.idle_ns ||
             a[i].patience.stall_ns != b[i].patience.stall_ns ||
             a[i].patience.body_ns != b[i].patience.body_ns ||
-            a[i].body_rate_bytes != b[i].body_rate_bytes) {
+            a[i].body_rate_bytes != b[i].body_rate_bytes ||
+            !weir_slice_equal(a[i].public_url, b[i].public_url)) {
             return false;
         }
         for (uint32_t j = 0; j < a[i].host_count; j++) {

@@ -34,7 +34,8 @@ struct weir_config_snapshot {
     struct weir_filter_list
         *filters;          /* by route of the config; the last: of requests without any */
     void *filter_settings; /* what the filters have made of the config: that of LLMs, */
-    void *rpc_settings;    /* and that of JSON bodies */
+    void *rpc_settings;    /* that of JSON bodies, */
+    void *a2a_settings;    /* and that of agents */
     struct weir_tokens *tokens;
     struct weir_prices *prices;             /* null: the config names none */
     struct weir_trust *trust;               /* for TLS */

@@ -13,6 +13,7 @@
 #include "worker/extension.h"
 #include "worker/tally.h"
 
+struct weir_a2a_worker;
 struct weir_api_keys;
 struct weir_acceptor;
 struct weir_budget_book;
@@ -27,6 +28,7 @@ struct weir_reloader;
 struct weir_resolver;
 struct weir_spool_space;
 struct weir_worker_config;
+struct weir_task_permits;
 struct weir_usage_book;
 
 /* Requests that were refused because of the key or token that they came with, or did not. */
@@ -56,11 +58,12 @@ struct weir_worker {
     struct weir_api_keys *keys; /* in force in this thread; never null while the loop runs */
     struct weir_hasher *hasher; /* for them */
     struct weir_gates *gates;
-    struct weir_flows *flows;             /* shared by all workers */
-    struct weir_usage_book *usage;        /* shared by all workers */
-    struct weir_budget_book *budgets;     /* shared by all workers */
-    struct weir_llm_metrics *meter;       /* shared by all workers */
-    struct weir_spool_space *spool_space; /* of long bodies; shared by all workers */
+    struct weir_flows *flows;               /* shared by all workers */
+    struct weir_task_permits *task_permits; /* shared by all workers */
+    struct weir_usage_book *usage;          /* shared by all workers */
+    struct weir_budget_book *budgets;       /* shared by all workers */
+    struct weir_llm_metrics *meter;         /* shared by all workers */
+    struct weir_spool_space *spool_space;   /* of long bodies; shared by all workers */
     struct weir_buffer_pool buffers;
     struct weir_slab client_connections;
     struct weir_slab exchanges;
@@ -72,7 +75,8 @@ struct weir_worker {
     struct weir_resolver *resolver;
     struct weir_slab heads;      /* of requests that are being read */
     struct weir_llm_worker *llm; /* what it keeps for exchanges with LLMs, */
-    struct weir_rpc_worker *rpc; /* and for those whose bodies are JSON */
+    struct weir_rpc_worker *rpc; /* for those whose bodies are JSON, */
+    struct weir_a2a_worker *a2a; /* and for those with agents */
     struct weir_slab calls;      /* of the API, */
     struct weir_slab call_contexts[WEIR_CALL_CONTEXT_SIZES];    /* and what its handlers remember */
     void *api;                                                  /* the API's own state; shared */

@@ -25,9 +25,9 @@ PACKAGES = {'openai': '6.49.0', '@anthropic-ai/sdk': '1.9.0', 'ws': '8.18.3',
 CACHE = pathlib.Path(__file__).resolve().parents[2] / 'build' / 'node'
 
 
-def fetch(name):
-    """Where the package is; npm installs it unless it is there. Of several test runs at once one does."""
-    home = CACHE / f'{name}-{PACKAGES[name]}'.replace('/', '-')
+def install(name, *packages):
+    """Where these packages are; npm installs them unless they are there. Of several test runs at once one does."""
+    home = CACHE / name
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / 'lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -36,9 +36,13 @@ def fetch(name):
             shutil.rmtree(place, ignore_errors=True)
             subprocess.run(['npm', 'install', '--prefix', place, '--no-save', '--no-audit',
                             '--no-fund', '--ignore-scripts', '--loglevel=error',
-                            f'{name}@{PACKAGES[name]}'], check=True, timeout=120)
+                            *packages], check=True, timeout=120)
             place.rename(home)
     return home / 'node_modules'
+
+
+def fetch(name):
+    return install(f'{name}-{PACKAGES[name]}'.replace('/', '-'), f'{name}@{PACKAGES[name]}')
 
 
 @contextlib.asynccontextmanager

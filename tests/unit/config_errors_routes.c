@@ -197,8 +197,9 @@ TEST(the_other_fields_of_a_route_are_checked)
         "1m30s, 2h or 7d, or none; did you mean 5s?\n"
         "weir.yaml:5:86: routes[1].prio is no field; expected match, methods, strip, key, tenant, "
         "priority, "
-        "flow, deadline, retry_after_max, gate, upstream, permit, flow_idle, depth, json_rpc, "
-        "ungated, sessions, websocket, llm, custom, default_key, cache_read, retries or max_body; "
+        "flow, deadline, retry_after_max, gate, upstream, permit, flow_idle, depth, a2a, "
+        "task_lease, json_rpc, ungated, sessions, websocket, llm, custom, default_key, cache_read, "
+        "retries or max_body; "
         "did you mean priority?\n"
         "weir.yaml:6:41: routes[2].priority is a list; expected header:NAME, high, normal or low\n"
         "weir.yaml:6:53: routes[2].tenant is a list; expected header:NAME or a constant\n"
@@ -438,6 +439,67 @@ TEST(an_llm_is_neither_reached_by_websockets_nor_counted_by_flows)
         "request costs; expected permit: request\n");
 }
 
+TEST(a_route_with_agents_has_one_upstream_and_public_urls_and_counts_in_one_way)
+{
+    expect_errors("listen: [{ address: '127.0.0.1:1', public_url: 'https://a' }, 127.0.0.1:2]\n"
+                  "upstreams: { u: { url: http://u }, v: { url: http://v } }\n"
+                  "gates: { g: }\n"
+                  "routes:\n"
+                  "  - { match: /a, upstream: u, a2a: true }\n",
+                  "weir.yaml:5:36: routes[0].a2a is true, but the address of listen on line 1 has "
+                  "no public_url; expected one on each, such as https://weir.example.com: agent "
+                  "cards lead clients there\n");
+    expect_errors(
+        "listen: { address: '127.0.0.1:1', public_url: 'https://a' }\n"
+        "upstreams: { u: { url: http://u }, v: { url: http://v } }\n"
+        "gates: { g: }\n"
+        "routes:\n"
+        "  - { match: /a, upstream: u, a2a: true, llm: openai }\n"
+        "  - { match: /b, upstream: u, a2a: true, gate: g, flow: f, permit: flow }\n"
+        "  - { match: /c, upstream: [u, v], a2a: true }\n"
+        "  - { match: /d, upstream: u, task_lease: 5s }\n"
+        "  - { match: /e, upstream: u, a2a: true, task_lease: 0s }\n"
+        "  - { match: /f, upstream: u, a2a: true, json_rpc: true, ungated: [x], sessions: {} }\n"
+        "  - { match: /g, upstream: u, a2a: true, gate: g, key: 'json:params.id' }\n",
+        "weir.yaml:5:36: routes[0].a2a is true, but the route has llm; expected one of them\n"
+        "weir.yaml:6:36: routes[1].a2a is true, but the route has permit: flow; expected one of "
+        "them\n"
+        "weir.yaml:7:41: routes[2].a2a is true, but the route has several upstreams; expected one, "
+        "because only the agent that has begun a task knows it\n"
+        "weir.yaml:8:43: routes[3].task_lease is set without a2a: true; expected both\n"
+        "weir.yaml:9:54: routes[4].task_lease is \"0s\"; expected a duration from 1ms to 365d\n"
+        "weir.yaml:10:52: routes[5].json_rpc stands beside a2a: true, which knows A2A's calls "
+        "itself; expected it without\n"
+        "weir.yaml:10:67: routes[5].ungated stands beside a2a: true, which knows A2A's calls "
+        "itself; expected it without\n"
+        "weir.yaml:10:82: routes[5].sessions stands beside a2a: true, which knows A2A's calls "
+        "itself; expected it without\n"
+        "weir.yaml:11:56: routes[6].key has json:, but the route has a2a: true; expected a key of "
+        "the path or of header fields, which all calls about a task have in common\n");
+}
+
+TEST(a_public_url_is_that_of_a_server_and_perhaps_a_path)
+{
+    static const char *const bad[] = {"weir.example.com", "ftp://a",     "https://",
+                                      "https:///a",       "https://a?b", "https://a#b",
+                                      "https://a b",      "https://:80", "https://u@a"};
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        char config[256];
+        char error[256];
+        snprintf(config, sizeof config, "listen: { address: '127.0.0.1:1', public_url: '%s' }\n",
+                 bad[i]);
+        snprintf(error, sizeof error,
+                 "weir.yaml:1:47: listen.public_url is \"%s\"; expected a URL such as "
+                 "https://weir.example.com, without a query\n",
+                 bad[i]);
+        expect_errors(config, error);
+    }
+    expect_errors("listen: 127.0.0.1:1\n"
+                  "api: { address: '127.0.0.1:2', public_url: 'https://a' }\n",
+                  "weir.yaml:2:44: api.public_url has no meaning here; expected public_url on "
+                  "addresses of listen only\n");
+}
+
 /* ---- queues and tokens ---- */
 
 TEST(queues_are_checked)
@@ -609,6 +671,9 @@ int main(void)
         cmocka_unit_test(the_fields_of_an_llm_are_checked),
         cmocka_unit_test(an_api_of_its_own_says_where_things_stand),
         cmocka_unit_test(an_llm_is_neither_reached_by_websockets_nor_counted_by_flows),
+        cmocka_unit_test(
+            a_route_with_agents_has_one_upstream_and_public_urls_and_counts_in_one_way),
+        cmocka_unit_test(a_public_url_is_that_of_a_server_and_perhaps_a_path),
         cmocka_unit_test(queues_are_checked),
         cmocka_unit_test(a_queue_leads_to_a_path_that_takes_post),
         cmocka_unit_test(a_queue_leads_to_a_path_that_means_nothing_but_itself),
