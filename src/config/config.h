@@ -298,10 +298,13 @@ enum weir_config_method {
 struct weir_config_route {
     struct weir_slice match;
     uint32_t line;
-    uint32_t methods;        /* by bit: 1 << enum weir_config_method */
-    uint32_t next;           /* the next route of the same paths, or WEIR_CONFIG_NONE; see
-                                weir_config_find_route() */
-    uint32_t strip_segments; /* of the path, from its start; 0: it goes on as it is */
+    uint32_t methods;                /* by bit: 1 << enum weir_config_method */
+    uint32_t next;                   /* the next route of the same paths, or WEIR_CONFIG_NONE; see
+                                        weir_config_find_route() */
+    const struct weir_slice *models; /* each a name, or the start of one and a * */
+    uint32_t model_count;            /* 0: it takes requests for any model, or for none */
+    bool by_model; /* the model decides between it and others; see weir_config_choose_route() */
+    uint32_t strip_segments;              /* of the path, from its start; 0: it goes on as it is */
     const struct weir_config_source *key; /* the parts, to be put together */
     uint32_t key_parts;                   /* at least 1 */
     struct weir_config_source tenant;     /* NONE: the anonymous tenant */
@@ -554,6 +557,12 @@ const char *weir_config_method_name(enum weir_config_method method);
 
 /* The route that takes a request of that method, of those that match its path: `first` is the one
  * that the matcher has found. WEIR_CONFIG_NONE if none of them takes it. */
+/* Of the routes from the first one on, the one for that method and that model, which may be empty:
+ * routes that name methods come before others, then the longest that fits of `models`. NONE if
+ * there is none. */
+uint32_t weir_config_choose_route(const struct weir_config *config, uint32_t first,
+                                  enum weir_config_method method, struct weir_slice model);
+
 uint32_t weir_config_find_route(const struct weir_config *config, uint32_t first,
                                 enum weir_config_method method);
 

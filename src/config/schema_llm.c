@@ -175,7 +175,7 @@ bool weir_route_has_body_key(const void *section)
 
 static void tell_useless(struct weir_reader *reader, const struct weir_yaml *node)
 {
-    static const char *const names[] = {"custom", "cache_read", "retries"};
+    static const char *const names[] = {"custom", "cache_read", "retries", "models"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const struct weir_yaml *value = weir_yaml_get(node, names[i]);
         if (value != NULL) {
@@ -242,6 +242,17 @@ static void check_cache_read(struct weir_reader *reader, const struct weir_yaml 
     }
 }
 
+/* Before the route is chosen, the body is read as the first one of the path would have it read. */
+static void check_models(struct weir_reader *reader, const struct weir_yaml *node,
+                         const struct weir_config_route *route)
+{
+    if (route->model_count > 0 && route->llm == WEIR_CONFIG_LLM_CUSTOM) {
+        weir_reader_complain(reader, weir_yaml_get(node, "models"),
+                             "do not go with llm: custom, whose routes may each read the model "
+                             "elsewhere; expected llm: openai or anthropic, or no models");
+    }
+}
+
 /* What an LLM is asked and answers is read, and counted for each request. */
 static void check_way(struct weir_reader *reader, const struct weir_yaml *node,
                       const struct weir_config_route *route)
@@ -271,6 +282,7 @@ void weir_finish_llm(struct weir_reader *reader, const struct weir_yaml *node,
     check_model(reader, node, route);
     check_cache_read(reader, node, route);
     check_way(reader, node, route);
+    check_models(reader, node, route);
     if (weir_yaml_get(node, "default_key") == NULL) {
         route->default_key = weir_slice_of("default");
     }

@@ -138,6 +138,40 @@ static void read_tenant(struct weir_reader *reader, const struct weir_yaml *valu
     }
 }
 
+#define MODELS_MAX 1000
+
+/* Names of models, or the start of one with a * behind. */
+static void read_models(struct weir_reader *reader, const struct weir_yaml *value,
+                        const struct weir_field *field, void *target)
+{
+    static const char expected[] = "a model such as gpt-4o, or the start of one and a *, such as "
+                                   "claude-*, of up to 255 bytes";
+    struct weir_config_route *route = target;
+    uint32_t count;
+    (void)field;
+    struct weir_slice *models =
+        weir_reader_items(reader, value, WEIR_YAML_LIST, MODELS_MAX,
+                          "a list of models, such as [gpt-4o, claude-*]", sizeof *models, &count);
+    if (value->kind == WEIR_YAML_LIST && value->count == 0) {
+        weir_reader_complain(reader, value,
+                             "is empty; expected at least one model, or no models field at all, "
+                             "which takes every model");
+    }
+    const struct weir_yaml *item = models == NULL ? NULL : value->first;
+    for (uint32_t i = 0; i < count; i++, item = item->next) {
+        models[i] = weir_reader_text(reader, item, expected);
+        const char *star =
+            models[i].bytes == 0 ? NULL : memchr(models[i].data, '*', models[i].bytes);
+        if (models[i].bytes > WEIR_NAME_BYTES_MAX ||
+            (star != NULL && star + 1 != models[i].data + models[i].bytes)) {
+            weir_reader_expect(reader, item, WEIR_NO_SUGGESTION, "%s", expected);
+        }
+    }
+    route->models = models;
+    route->model_count = count;
+    route->by_model = count > 0;
+}
+
 static void read_priority(struct weir_reader *reader, const struct weir_yaml *value,
                           const struct weir_field *field, void *target)
 {
@@ -280,6 +314,8 @@ static const struct weir_field route_fields[] = {
                                 WEIR_YEAR),
     WEIR_FIELD_DURATION("retry_after_max", struct weir_config_route, retry_after_max_ns, 0,
                         WEIR_NS_PER_DAY),
+    WEIR_FIELD_ITEMS("models", read_models, struct weir_config_route, models, model_count,
+                     weir_print_text, .in_brackets = true),
     WEIR_FIELD_OWN("gate", struct weir_config_route, gate, weir_read_gate, weir_print_gate),
     {.name = "upstream",
      .read = read_upstream,
@@ -544,6 +580,51 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
 
 /* ---- all of them ---- */
 
+/* ---- routes that differ by the model ---- */
+
+static bool same_source(const struct weir_config_source *a, const struct weir_config_source *b)
+{
+    return a->kind == b->kind && a->capture == b->capture && weir_slice_equal(a->text, b->text);
+}
+
+/* Two routes between which the model decides: what is needed before the body is read must be the
+ * same. False if it is not, which is told. */
+static bool agree(struct weir_reader *reader, const struct draft *drafts,
+                  const struct weir_config_route *a, const struct weir_config_route *b,
+                  uint32_t index)
+{
+    const char *field = NULL;
+    if (!same_source(&a->tenant, &b->tenant)) {
+        field = "tenant";
+    } else if (a->llm != b->llm) {
+        field = "llm";
+    } else if (a->body_bytes_max != b->body_bytes_max) {
+        field = "max_body";
+    }
+    if (field == NULL) {
+        return true;
+    }
+    weir_reader_expect(reader, drafts[index].node, WEIR_NO_SUGGESTION,
+                       "the same %s as the route on line %u, from which it differs by models only: "
+                       "that is needed before the model is known",
+                       field, a->line);
+    return false;
+}
+
+/* The first model that both name; null if there is none. */
+static const struct weir_slice *shared_model(const struct weir_config_route *a,
+                                             const struct weir_config_route *b)
+{
+    for (uint32_t i = 0; i < a->model_count; i++) {
+        for (uint32_t j = 0; j < b->model_count; j++) {
+            if (weir_slice_equal(a->models[i], b->models[j])) {
+                return &a->models[i];
+            }
+        }
+    }
+    return NULL;
+}
+
 /* What is needed to order the patterns of all routes. */
 struct ordered {
     const struct weir_pattern *pattern;
@@ -569,7 +650,8 @@ static bool is_tie(const struct weir_config_route *a, const struct weir_config_r
 {
     bool a_all = a->methods == WEIR_CONFIG_METHODS_ALL;
     bool b_all = b->methods == WEIR_CONFIG_METHODS_ALL;
-    return a_all == b_all && (a->methods & b->methods) != 0;
+    return a_all == b_all && (a->methods & b->methods) != 0 &&
+           ((a->model_count == 0 && b->model_count == 0) || shared_model(a, b) != NULL);
 }
 
 static void tell_tie(struct weir_reader *reader, const struct draft *drafts,
@@ -578,6 +660,14 @@ static void tell_tie(struct weir_reader *reader, const struct draft *drafts,
     const struct weir_yaml *node = drafts[second->pattern->route].node;
     uint32_t line = drafts[first->pattern->route].node->line;
     uint32_t shared = first->route->methods & second->route->methods;
+    const struct weir_slice *model = shared_model(first->route, second->route);
+    if (model != NULL) {
+        weir_reader_expect(reader, node, WEIR_NO_SUGGESTION,
+                           "models of its own, but the route on line %u takes %.*s of the same "
+                           "paths, too",
+                           line, (int)model->bytes, model->data);
+        return;
+    }
     if (shared == WEIR_CONFIG_METHODS_ALL) {
         weir_reader_expect(reader, node, WEIR_NO_SUGGESTION,
                            "paths or methods of its own, but the route on line %u takes the same "
@@ -595,6 +685,20 @@ static void tell_tie(struct weir_reader *reader, const struct draft *drafts,
                        line, weir_config_method_name((enum weir_config_method)method));
 }
 
+/* Notes that the model decides between two routes, if it does. False if they do not agree. */
+static bool join_by_model(struct weir_reader *reader, const struct draft *drafts,
+                          const struct ordered *first, const struct ordered *second)
+{
+    struct weir_config_route *a = drafts[first->pattern->route].route;
+    struct weir_config_route *b = drafts[second->pattern->route].route;
+    if ((a->methods & b->methods) == 0 || (a->model_count == 0 && b->model_count == 0)) {
+        return true;
+    }
+    a->by_model = true;
+    b->by_model = true;
+    return agree(reader, drafts, a, b, second->pattern->route);
+}
+
 /* Links the routes of the same paths, in order. False if two of them are a tie, which is told. */
 static bool link_routes(struct weir_reader *reader, const struct draft *drafts,
                         const struct ordered *same, uint32_t count)
@@ -605,6 +709,10 @@ static bool link_routes(struct weir_reader *reader, const struct draft *drafts,
         for (uint32_t j = 0; j < i; j++) {
             if (is_tie(same[j].route, same[i].route)) {
                 tell_tie(reader, drafts, &same[j], &same[i]);
+                good = false;
+                break;
+            }
+            if (!join_by_model(reader, drafts, &same[j], &same[i])) {
                 good = false;
                 break;
             }

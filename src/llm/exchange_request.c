@@ -439,9 +439,36 @@ static bool turn_away(struct weir_llm *llm)
     return false;
 }
 
+/* Takes the route for the model. False if the exchange has been answered. */
+static bool choose_route(struct weir_llm *llm)
+{
+    struct weir_exchange *exchange = llm->exchange;
+    const struct weir_filter_list *before = exchange->filters;
+    struct weir_request_facts facts = {0};
+    struct weir_slice model = {llm->model, llm->model_bytes};
+    if (!weir_exchange_choose_route(exchange, model, llm->key, &facts)) {
+        return false;
+    }
+    assert(exchange->filters->count == before->count); /* such routes have the same filters */
+    for (uint32_t i = 0; i < exchange->filters->count; i++) {
+        const struct weir_filter_use *use = &exchange->filters->uses[i];
+        assert(use->filter == before->uses[i].filter);
+        if (exchange->filter_states[i] == llm) {
+            llm->dialect = use->settings;
+        }
+    }
+    llm->key_bytes = (uint16_t)facts.key.bytes;
+    llm->model_at = facts.key_gap;
+    llm->priority = (uint8_t)facts.priority;
+    return true;
+}
+
 void weir_llm_ask(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
+    if (exchange->request.kept != NULL && !choose_route(llm)) {
+        return;
+    }
     weir_retry_budget_earn(&exchange->worker->llm->retry_budget);
     bool is_call = llm->in_path || llm->api != WEIR_LLM_API_OTHER;
     exchange->request.repeatable =

@@ -112,6 +112,7 @@ static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
     }
     release_memory(exchange);
     weir_body_spool_drop(exchange);
+    weir_exchange_drop_head(exchange);
     if (exchange->request.start != NULL) {
         weir_exchange_drop_start(exchange);
     }

@@ -8,6 +8,7 @@
 #ifndef WEIR_PROXY_EXCHANGE_H
 #define WEIR_PROXY_EXCHANGE_H
 
+#include "config/match.h"
 #include "frontend/body_pace.h"
 #include "frontend/client.h"
 #include "gates/gate_ticket.h"
@@ -63,6 +64,14 @@ struct weir_body_start {
     char key[WEIR_NAME_BYTES_MAX];
 };
 
+/* The head of a request, kept until its model decides on its route. */
+struct weir_kept_head {
+    struct weir_http1_head *head;
+    struct weir_buffer bytes;
+    struct weir_match match; /* of the path; its captures are parts of `bytes` */
+    uint64_t arrived_ns;
+};
+
 /* The request, on its way to a server. */
 struct weir_exchange_request {
     struct weir_buffer head;       /* as the server gets it */
@@ -74,6 +83,7 @@ struct weir_exchange_request {
     struct weir_body body;         /* as it comes from the client */
     struct weir_body_pace pace;    /* of the client, while it sends the body */
     struct weir_body_start *start; /* while it is read; else null */
+    struct weir_kept_head *kept;   /* until its model decides on its route; else null */
     struct weir_body_spool *spool; /* of a long body that is read as a whole; else null */
     uint8_t minor;                 /* of the client's version */
     uint8_t method;                /* enum weir_http_method */

@@ -28,6 +28,17 @@
 void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
                          struct weir_request *request);
 
+/* The model, which may be empty, is known: takes the route for it, where several differ by their
+ * models, and sets what that changes of the facts: `key`, whose text is in `key_text`, `key_gap`
+ * and `priority`. False if the exchange has been answered. */
+WEIR_MUST_CHECK bool weir_exchange_choose_route(struct weir_exchange *exchange,
+                                                struct weir_slice model,
+                                                char key_text[WEIR_NAME_BYTES_MAX],
+                                                struct weir_request_facts *facts);
+
+/* Gives back the head that was kept for that, if there is one. */
+void weir_exchange_drop_head(struct weir_exchange *exchange);
+
 /* ---- body_start.c ---- */
 
 /* Requires a body: enters the line, after the start of that has been read if it has to be. */

@@ -143,9 +143,9 @@ static bool asks_for_options(const struct weir_http1_head *head)
 
 /* The route's deadline, or a sooner one that the client asks for. False if what it asks for is no
  * duration. */
-static bool set_deadline(struct weir_exchange *exchange, const struct request_reading *reading)
+static bool set_deadline(struct weir_exchange *exchange, const struct request_reading *reading,
+                         uint64_t now_ns)
 {
-    uint64_t now_ns = exchange->worker->loop.now_ns;
     uint64_t timeout_ns = exchange->route->deadline_ns;
     const struct weir_http1_field *asked = weir_http1_find(reading->head, WEIR_FIELD_WEIR_TIMEOUT);
     if (asked != NULL) {
@@ -269,6 +269,17 @@ struct refusal {
     const char *detail; /* null: there is none */
 };
 
+static const struct refusal no_key_refusal = {WEIR_PROBLEM_BAD_REQUEST, 400,
+                                              "The request names no key for its route (key), or "
+                                              "one of more than 255 bytes. Name another one."};
+
+static const struct refusal long_head_refusal = {
+    WEIR_PROBLEM_BAD_REQUEST, 431,
+    "The header section is too long to be passed on. Send fewer or shorter header fields."};
+
+static const struct refusal no_memory_refusal = {WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                                                 "Out of memory for this request. Try again."};
+
 static struct weir_request_facts facts_of(const struct request_reading *reading)
 {
     return (struct weir_request_facts){.head = reading->head,
@@ -365,7 +376,7 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
     if (unknown.detail != NULL) {
         return unknown;
     }
-    if (head->method == WEIR_METHOD_TRACE && adds_fields(exchange)) {
+    if (head->method == WEIR_METHOD_TRACE && (found->by_model || adds_fields(exchange))) {
         return (struct refusal){
             WEIR_PROBLEM_BAD_REQUEST, 501,
             "TRACE is not passed on here: the reply would show header fields that this gateway "
@@ -377,7 +388,7 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
             "This route does not let WebSockets through. Set websocket: true on "
             "it if it should."};
     }
-    if (!set_deadline(exchange, reading)) {
+    if (!set_deadline(exchange, reading, exchange->worker->loop.now_ns)) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
                                 "Weir-Timeout is one duration, such as 250ms, 10s or 1m."};
     }
@@ -399,19 +410,13 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
     reading->key = (struct weir_slice){reading->key_text, key_bytes};
     if (key_bytes == 0 && exchange->gate != WEIR_CONFIG_NONE &&
         reading->key_gap == WEIR_KEY_NO_GAP) {
-        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
-                                "The request names no key for its route (key), or one of more than "
-                                "255 bytes. Name another one."};
+        return no_key_refusal;
     }
     if (!make_request(exchange, reading)) {
-        return (struct refusal){
-            WEIR_PROBLEM_BAD_REQUEST, 431,
-            "The header section is too long to be passed on. Send fewer or shorter "
-            "header fields."};
+        return long_head_refusal;
     }
     if (weir_exchange_has_hook(exchange, WEIR_HOOK_BEGIN) && !begin_filters(exchange, reading)) {
-        return (struct refusal){WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                                "Out of memory for this request. Try again."};
+        return no_memory_refusal;
     }
     return (struct refusal){0};
 }
@@ -518,6 +523,109 @@ static void answer_refusal(struct weir_exchange *exchange, const struct request_
     weir_exchange_answer_problem(exchange, &problem);
 }
 
+/* ---- the model decides ---- */
+
+void weir_exchange_drop_head(struct weir_exchange *exchange)
+{
+    struct weir_kept_head *kept = exchange->request.kept;
+    exchange->request.kept = NULL;
+    if (kept != NULL) {
+        weir_buffer_release(&exchange->worker->buffers, &kept->bytes);
+        weir_slab_give(&exchange->worker->heads, kept->head);
+        weir_slab_give(&exchange->worker->kept_heads, kept);
+    }
+}
+
+/* Keeps a copy of the head until the model is known. False without memory. */
+static bool keep_head(struct weir_exchange *exchange, const struct request_reading *reading)
+{
+    struct weir_worker *worker = exchange->worker;
+    struct weir_kept_head *kept = weir_slab_take(&worker->kept_heads);
+    struct weir_http1_head *head = weir_slab_take(&worker->heads);
+    uint32_t bytes = reading->head->head_bytes;
+    if (kept != NULL) {
+        kept->bytes = (struct weir_buffer){0};
+    }
+    if (kept == NULL || head == NULL ||
+        !weir_buffer_reserve(&worker->buffers, &kept->bytes, bytes)) {
+        if (head != NULL) {
+            weir_slab_give(&worker->heads, head);
+        }
+        if (kept != NULL) {
+            weir_slab_give(&worker->kept_heads, kept);
+        }
+        return false;
+    }
+    *head = *reading->head;
+    memcpy(kept->bytes.data, reading->data, bytes);
+    kept->bytes.end = bytes;
+    kept->head = head;
+    kept->match = reading->match;
+    kept->arrived_ns = exchange->arrived_ns;
+    for (uint32_t i = 0; i < kept->match.capture_count; i++) {
+        kept->match.captures[i].data =
+            kept->bytes.data + (reading->match.captures[i].data - reading->data);
+    }
+    exchange->request.kept = kept;
+    return true;
+}
+
+/* What the route that the model has decided on says of the request. */
+static struct refusal read_again(struct weir_exchange *exchange, struct request_reading *reading,
+                                 uint64_t arrived_ns)
+{
+    bool in_time = set_deadline(exchange, reading, arrived_ns);
+    assert(in_time); /* it could be read before */
+    identify(exchange, reading);
+    choose_gate(exchange, reading);
+    size_t key_bytes = compose_key(exchange, reading->head, reading->data, &reading->match,
+                                   reading->key_text, &reading->key_gap);
+    reading->key = (struct weir_slice){reading->key_text, key_bytes};
+    if (key_bytes == 0 && exchange->gate != WEIR_CONFIG_NONE &&
+        reading->key_gap == WEIR_KEY_NO_GAP) {
+        return no_key_refusal;
+    }
+    weir_buffer_release(&exchange->worker->buffers, &exchange->request.head);
+    exchange->request.prefix_bytes = 0;
+    return make_request(exchange, reading) ? (struct refusal){0} : long_head_refusal;
+}
+
+bool weir_exchange_choose_route(struct weir_exchange *exchange, struct weir_slice model,
+                                char key_text[WEIR_NAME_BYTES_MAX],
+                                struct weir_request_facts *facts)
+{
+    const struct weir_config *config = exchange->worker_config->config;
+    const struct weir_kept_head *kept = exchange->request.kept;
+    struct request_reading reading = {
+        .head = kept->head, .data = kept->bytes.data, .match = kept->match};
+    uint32_t route = weir_config_choose_route(config, kept->match.route,
+                                              (enum weir_config_method)kept->head->method, model);
+    if (route == WEIR_CONFIG_NONE) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_NO_ROUTE, 404,
+                             model.bytes == 0
+                                 ? "The request names no model, by which the routes of this path "
+                                   "are chosen (models). Name one, or add a route without models."
+                                 : "No route of this path takes the model of this request "
+                                   "(models). Name another one, or add a route for it.");
+        return false;
+    }
+    exchange->route = &config->routes[route];
+    follow_route(exchange, route);
+    struct refusal refusal = read_again(exchange, &reading, kept->arrived_ns);
+    if (refusal.detail != NULL) {
+        weir_exchange_answer(exchange, refusal.kind, refusal.status, refusal.detail);
+        return false;
+    }
+    memcpy(key_text, reading.key_text, reading.key.bytes);
+    facts->key = (struct weir_slice){key_text, reading.key.bytes};
+    facts->key_gap = reading.key_gap;
+    facts->priority = reading.priority;
+    weir_exchange_drop_head(exchange);
+    return true;
+}
+
+/* ---- the whole ---- */
+
 static void go(struct weir_exchange *exchange, struct request_reading *reading)
 {
     const struct weir_http1_head *head = reading->head;
@@ -529,6 +637,10 @@ static void go(struct weir_exchange *exchange, struct request_reading *reading)
     exchange->request.repeatable =
         refusal.detail == NULL && !options &&
         (weir_exchange_is_idempotent(head->method) || has_idempotency_key(exchange, reading));
+    if (refusal.detail == NULL && !options && exchange->route->by_model &&
+        !keep_head(exchange, reading)) {
+        refusal = no_memory_refusal;
+    }
     /* Before any answer: after it, the connection goes on with what follows the head. */
     weir_buffer_consume(&exchange->client->in, head->head_bytes);
     if (refusal.detail != NULL) {

@@ -243,6 +243,8 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
                    worker->allocator);
     weir_slab_init(&worker->heads, sizeof(struct weir_http1_head), CONNECTIONS_MAX,
                    worker->allocator);
+    weir_slab_init(&worker->kept_heads, sizeof(struct weir_kept_head), CONNECTIONS_MAX,
+                   worker->allocator);
     weir_slab_init(&worker->calls, server->options->api->call_bytes, CONNECTIONS_MAX,
                    worker->allocator);
     for (uint32_t i = 0; i < WEIR_CALL_CONTEXT_SIZES; i++) {
@@ -320,6 +322,7 @@ static void free_worker(struct weir_thread *thread)
     weir_slab_deinit(&worker->exchange_flows);
     weir_slab_deinit(&worker->access_entries);
     weir_slab_deinit(&worker->heads);
+    weir_slab_deinit(&worker->kept_heads);
     weir_llm_worker_destroy(worker->llm);
     weir_rpc_worker_destroy(worker->rpc);
     weir_a2a_worker_destroy(worker->a2a);

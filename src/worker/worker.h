@@ -74,6 +74,7 @@ struct weir_worker {
     struct weir_line_file *access_file; /* of the access log; shared by all workers */
     struct weir_resolver *resolver;
     struct weir_slab heads;      /* of requests that are being read */
+    struct weir_slab kept_heads; /* of those whose model decides on their route */
     struct weir_llm_worker *llm; /* what it keeps for exchanges with LLMs, */
     struct weir_rpc_worker *rpc; /* for those whose bodies are JSON, */
     struct weir_a2a_worker *a2a; /* and for those with agents */

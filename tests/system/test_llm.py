@@ -970,3 +970,91 @@ async def test_a_reload_may_give_a_gate_a_controller_and_take_it_away():
             held.set()
             assert (await wire.message('POST')).status == 200
         await quiet(gateway)
+
+
+# ---- routes by model
+
+ROUTES = '''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+threads: 1
+grace: 5s
+tenants: {{ small: {{ models: ["claude-*", "gpt-4o"] }} }}
+upstreams:
+  a: {{ url: "{a}" }}
+  b: {{ url: "{b}", models: {{ claude-opus: renamed }} }}
+gates: {{ one: {{}}, two: {{}} }}
+routes:
+  - {{ match: "/{{who}}", llm: openai, tenant: header:X-Tenant, models: ["gpt-*", claude-3], key: "a:{{who}}:{{model}}", gate: one, upstream: a }}
+  - {{ match: "/{{who}}", llm: openai, tenant: header:X-Tenant, models: ["claude-*"], key: "b:{{model}}", gate: two, upstream: b,
+      strip: "/{{who}}", priority: header:X-Priority }}
+  - {{ match: "/{{who}}", llm: openai, tenant: header:X-Tenant, models: ["gpt-4o-mini"], key: "mini", gate: two, upstream: b }}
+'''
+
+
+@contextlib.asynccontextmanager
+async def by_model(more=''):
+    async with upstream(reply(completion(), JSON)) as a, upstream(reply(completion(), JSON)) as b:
+        async with weir(ROUTES.format(a=a.url, b=b.url) + more) as gateway:
+            yield a, b, gateway
+
+
+async def keys_at(gateway, gate):
+    return sorted(key['key'] for key in (await gateway.ask_api(f'/gates/{gate}'))[1]['keys'])
+
+
+@run
+@pytest.mark.parametrize('long', [False, True])
+async def test_the_model_decides_between_routes_of_one_path(long):
+    text = 'x' * (2 << 20) if long else 'hello'
+    async with by_model() as (a, b, gateway):
+        for model, server, path in (('gpt-4o', a, '/v1/chat/completions'), ('claude-3', a, '/v1/chat/completions'),
+                                    ('claude-opus', b, '/chat/completions'), ('gpt-4o-mini', b, '/v1/chat/completions')):
+            before = len(server.seen)
+            asked = post(chat(model=model, text=text), 'X-Tenant: t', 'X-Priority: high')
+            assert (await ask(gateway.port, asked, 'POST')).status == 200
+            assert len(server.seen) == before + 1
+            assert server.seen[-1].start.split()[1] == path
+            name = 'renamed' if model == 'claude-opus' else model
+            assert json.loads(server.seen[-1].body) == chat(model=name, text=text)
+        assert await keys_at(gateway, 'one') == ['a:v1:claude-3', 'a:v1:gpt-4o']
+        assert await keys_at(gateway, 'two') == ['b:claude-opus', 'mini']
+
+
+@run
+async def test_a_request_for_whose_model_there_is_no_route_is_refused():
+    async with by_model() as (a, b, gateway):
+        for body, says in (chat(model='llama'), 'the model of this request'), (b'{}', 'names no model'), (b'', 'names no model'):
+            message = await ask(gateway.port, post(body), 'POST')
+            assert (message.status, json.loads(message.body)['type']) == (404, 'urn:weir:no-route')
+            assert says in json.loads(message.body)['detail']
+        assert (await ask(gateway.port, post(chat(model='claude-x'), 'X-Tenant: small'), 'POST')).status == 200
+        assert (await ask(gateway.port, post(chat(model='gpt-4o-mini'), 'X-Tenant: small'), 'POST')).status == 403
+        async with connect(gateway.port) as wire:  # and a connection goes on
+            for model in 'claude-x', 'llama', 'gpt-4o':
+                await wire.send(post(chat(model=model)))
+                assert (await wire.message('POST')).status == (404 if model == 'llama' else 200)
+
+
+@run
+async def test_a_route_without_models_takes_the_others_and_the_path_names_models_too():
+    more = '  - { match: "/{who}", llm: openai, tenant: header:X-Tenant, key: "rest:{model}", gate: two, upstream: b }\n'
+    async with by_model(more) as (a, b, gateway):
+        for asked in (post(chat(model='llama')), post(b''), request('/v1/models'),
+                      post(b'{}', target='/v1beta/models/claude-x:generateContent'),
+                      post(b'{}', target='/v1beta/models/gpt-x:generateContent')):
+            assert (await ask(gateway.port, asked)).status == 200
+        assert await keys_at(gateway, 'one') == ['a:v1beta:gpt-x']
+        assert await keys_at(gateway, 'two') == ['b:claude-x', 'rest:default', 'rest:llama']
+        assert len(b.seen) == 4
+
+
+@run
+async def test_clients_that_go_before_their_route_is_known_leave_nothing():
+    async with by_model() as (a, b, gateway):
+        for sent in 1, 100, 60_000, 1_500_000:
+            async with connect(gateway.port) as wire:
+                await wire.send(post(chat(model='gpt-4o', text='x' * (2 << 20)))[:sent])
+                wire.reset()
+        assert (await ask(gateway.port, post(chat(model='gpt-4o')), 'POST')).status == 200
+        assert len(a.seen) == 1

@@ -128,6 +128,62 @@ TEST(methods_are_names_each_of_them_once)
         "weir.yaml:7:27: routes[3].methods is empty; expected methods such as [GET, POST]\n");
 }
 
+TEST(routes_that_differ_by_their_models_are_no_tie)
+{
+    unload(load("listen: 127.0.0.1:1\n"
+                "upstreams: { u: { url: http://u } }\n"
+                "routes:\n"
+                "  - { match: /, llm: openai, models: [a, 'b*', '*'], upstream: u }\n"
+                "  - { match: /, llm: openai, models: [b, 'bb*'], upstream: u }\n"
+                "  - { match: /, llm: openai, upstream: u }\n"
+                "  - { match: /, methods: GET, upstream: u, max_body: 64MiB, llm: openai }\n"
+                "  - { match: /, methods: POST, llm: openai, models: [a], upstream: u }\n"));
+}
+
+#define A_MODEL                                                                                 \
+    "expected a model such as gpt-4o, or the start of one and a *, such as claude-*, of up to " \
+    "255 "                                                                                      \
+    "bytes\n"
+
+TEST(the_models_of_routes_are_checked)
+{
+    expect_errors(
+        LISTEN "routes:\n"
+               "  - { match: /a, llm: openai, models: [a, 'b*'], upstream: u }\n"
+               "  - { match: /a, llm: openai, models: [c, 'b*'], upstream: u }\n"
+               "  - { match: /b, llm: openai, models: [], upstream: u }\n"
+               "  - { match: /c, llm: openai, models: ['*b', 'a*b', ''], upstream: u }\n"
+               "  - { match: /d, models: [a], upstream: u }\n"
+               "  - { match: /e, llm: custom, custom: { model: m, output_tokens: t },\n"
+               "      models: [a], upstream: u }\n"
+               "  - { match: /f, llm: openai, models: [a], upstream: u }\n"
+               "  - { match: /f, llm: anthropic, models: [b], upstream: u }\n"
+               "  - { match: /g, llm: openai, models: [a], upstream: u }\n"
+               "  - { match: /g, llm: openai, upstream: u, max_body: 1MiB }\n"
+               "  - { match: /h, llm: openai, models: [a], upstream: u, tenant: header:A }\n"
+               "  - { match: /h, llm: openai, models: [b], upstream: u, tenant: header:B }\n",
+        "weir.yaml:5:14: routes[1].match is \"/a\"; expected models of its own, but the route on "
+        "line 4 takes b* of the same paths, too\n"
+        "weir.yaml:6:39: routes[2].models is empty; expected at least one model, or no models "
+        "field "
+        "at all, which takes every model\n"
+        "weir.yaml:7:40: routes[3].models[0] is \"*b\"; " A_MODEL
+        "weir.yaml:7:46: routes[3].models[1] is \"a*b\"; " A_MODEL
+        "weir.yaml:7:53: routes[3].models[2] is \"\"; " A_MODEL
+        "weir.yaml:8:26: routes[4].models means nothing, because the route has no llm; expected "
+        "llm: openai, anthropic or custom with it\n"
+        "weir.yaml:10:15: routes[5].models do not go with llm: custom, whose routes may each read "
+        "the model elsewhere; expected llm: openai or anthropic, or no models\n"
+        "weir.yaml:12:14: routes[7].match is \"/f\"; expected the same llm as the route on line "
+        "11, "
+        "from which it differs by models only: that is needed before the model is known\n"
+        "weir.yaml:14:14: routes[9].match is \"/g\"; expected the same max_body as the route on "
+        "line 13, from which it differs by models only: that is needed before the model is known\n"
+        "weir.yaml:16:14: routes[11].match is \"/h\"; expected the same tenant as the route on "
+        "line 15, from which it differs by models only: that is needed before the model is "
+        "known\n");
+}
+
 TEST(what_is_stripped_starts_the_match)
 {
     expect_errors(LISTEN "routes:\n"
@@ -197,7 +253,7 @@ TEST(the_other_fields_of_a_route_are_checked)
         "1m30s, 2h or 7d, or none; did you mean 5s?\n"
         "weir.yaml:5:86: routes[1].prio is no field; expected match, methods, strip, key, tenant, "
         "priority, "
-        "flow, deadline, retry_after_max, gate, upstream, permit, flow_idle, depth, a2a, "
+        "flow, deadline, retry_after_max, models, gate, upstream, permit, flow_idle, depth, a2a, "
         "task_lease, json_rpc, ungated, sessions, websocket, llm, custom, default_key, cache_read, "
         "retries or max_body; "
         "did you mean priority?\n"
@@ -661,6 +717,8 @@ int main(void)
         cmocka_unit_test(a_tie_between_routes_names_both),
         cmocka_unit_test(routes_of_the_same_paths_that_share_a_method_are_a_tie),
         cmocka_unit_test(methods_are_names_each_of_them_once),
+        cmocka_unit_test(routes_that_differ_by_their_models_are_no_tie),
+        cmocka_unit_test(the_models_of_routes_are_checked),
         cmocka_unit_test(what_is_stripped_starts_the_match),
         cmocka_unit_test(a_key_is_made_of_what_is_known),
         cmocka_unit_test(the_other_fields_of_a_route_are_checked),
