@@ -1,10 +1,11 @@
 /* gate.h - the table of a gate's keys: each comes into being at its first use and is forgotten
  * once nothing is left to remember.
  *
- * A key is at rest when nothing is held, waits, is owed or paused there. A key at rest is forgotten
- * after the time that its settings name; when the table is full, the key at rest that was taken
- * longest ago makes room for a new one, whatever its age. So a client that invents key names pushes
- * out idle keys, but never keeps a new key from being admitted.
+ * A key is at rest when nothing is held, waits, is owed or paused there; an override, also one that
+ * pauses it, does not keep it (weir_key_set_override()). A key at rest is forgotten after the time
+ * that its settings name; when the table is full, the key at rest that was taken longest ago makes
+ * room for a new one, whatever its age. So a client that invents key names pushes out idle keys,
+ * but never keeps a new key from being admitted.
  *
  * A key is pinned from weir_gate_take() until weir_key_give(); a pinned key is not forgotten, and
  * whoever holds or waits for a permit keeps a pin. In a program with threads the calls on the gate

@@ -196,10 +196,10 @@ static void change_lanes(struct weir_key *key, struct preparation *plan, struct 
     }
     for (uint32_t i = 0; i < plan->settings->lane_count; i++) {
         struct weir_lane *lane = plan->lanes[i];
+        weir_lane_override(lane, &key->override, weir_key_is_paused(key)); /* if it is new */
         uint32_t before = weir_lane_limit(lane);
         weir_lane_configure(lane, &plan->settings->lanes[i], plan->memory[i],
                             (struct weir_change){key->now_ns, key->settings_epoch}, key->allocator);
-        weir_lane_override(lane, &key->override, weir_key_is_paused(key));
         weir_tell_limit(key, news, lane, before);
     }
     weir_release(key->allocator, key->lanes, key->lane_capacity * sizeof *key->lanes);

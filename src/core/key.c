@@ -380,7 +380,7 @@ static void follow_override(struct weir_key *key, uint64_t now_ns, struct weir_n
         struct weir_lane *lane = key->lanes[i];
         uint32_t before = weir_lane_limit(lane);
         weir_lane_override(lane, &key->override, weir_key_is_paused(key));
-        weir_tell_limit(key, news, lane, before);
+        weir_tell_limit_by_hand(key, news, lane, before);
     }
     key->drain.last_ns = 0; /* the time of a pause is no measure of the line */
     weir_key_serve(key, news);

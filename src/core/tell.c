@@ -32,6 +32,13 @@ void weir_key_tell(struct weir_key *key, struct weir_news *news, enum weir_event
     }
 }
 
+static void tell_limit(struct weir_key *key, struct weir_news *news, const struct weir_lane *lane,
+                       uint32_t before, enum weir_limit_reason reason)
+{
+    weir_key_tell(key, news, WEIR_EVENT_LIMIT,
+                  (struct weir_occasion){.lane = lane, .value = before, .cause = (uint8_t)reason});
+}
+
 void weir_tell_limit(struct weir_key *key, struct weir_news *news, const struct weir_lane *lane,
                      uint32_t before)
 {
@@ -40,9 +47,15 @@ void weir_tell_limit(struct weir_key *key, struct weir_news *news, const struct 
         if (lane->control != NULL && !lane->limited) {
             weir_control_limit(lane->control, &reason);
         }
-        weir_key_tell(
-            key, news, WEIR_EVENT_LIMIT,
-            (struct weir_occasion){.lane = lane, .value = before, .cause = (uint8_t)reason});
+        tell_limit(key, news, lane, before, reason);
+    }
+}
+
+void weir_tell_limit_by_hand(struct weir_key *key, struct weir_news *news,
+                             const struct weir_lane *lane, uint32_t before)
+{
+    if (weir_lane_limit(lane) != before && weir_heard(key, news, WEIR_EVENT_LIMIT)) {
+        tell_limit(key, news, lane, before, WEIR_LIMIT_SET);
     }
 }
 

@@ -35,6 +35,10 @@ void weir_key_tell(struct weir_key *key, struct weir_news *news, enum weir_event
 void weir_tell_limit(struct weir_key *key, struct weir_news *news, const struct weir_lane *lane,
                      uint32_t before);
 
+/* weir_tell_limit() of a call that has set the limit, whatever a controller last did below it. */
+void weir_tell_limit_by_hand(struct weir_key *key, struct weir_news *news,
+                             const struct weir_lane *lane, uint32_t before);
+
 /* Lets the news name a ticket, once. */
 void weir_news_add(struct weir_news *news, struct weir_ticket *ticket);
 

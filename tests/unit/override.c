@@ -119,6 +119,50 @@ TEST(a_deadline_still_ends_a_wait_while_the_key_is_paused)
     close_key(&f);
 }
 
+/* The events say what limit a lane had before, and a new one had none. */
+TEST(a_lane_made_under_a_limit_by_hand_tells_no_change)
+{
+    struct fixture f;
+    struct weir_event event;
+    open_key(&f, (struct weir_settings){LANE(.id = 1, .limit = 1), FOREVER});
+    set(&f, (struct weir_override){.limited = true, .limit = 3}, 1);
+    assert_int_equal(find_event(&f, WEIR_EVENT_LIMIT, &event), listening);
+    configure(&f, (struct weir_settings){LANE(.id = 2, .limit = 7), FOREVER}, 2);
+    assert_int_equal(lane_of(&f, 0, 2).limit, 3);
+    assert_false(find_event(&f, WEIR_EVENT_LIMIT, &event));
+    set(&f, (struct weir_override){0}, 3);
+    assert_int_equal(find_event(&f, WEIR_EVENT_LIMIT, &event), listening);
+    if (listening) {
+        assert_int_equal(event.value, 3);
+        assert_int_equal(event.limit, 7);
+    }
+    close_key(&f);
+}
+
+/* A controller has a reason of its own for its last change, which is not that of a call. */
+TEST(a_limit_by_hand_over_a_controller_is_told_as_set_also_when_it_is_taken_back)
+{
+    static const struct weir_reply refused = {.outcome = WEIR_OUTCOME_RATE_LIMIT};
+    struct fixture f;
+    struct weir_event event;
+    struct weir_ticket ticket = {0};
+    open_key(
+        &f, (struct weir_settings){LANE(.control = {.controller = WEIR_CONTROLLER_AIMD}), FOREVER});
+    assert_int_equal(enter(&f, &ticket, 1), WEIR_ADMITTED);
+    assert_int_equal(weir_key_hear(f.key, &ticket, &refused, 2, &f.news), WEIR_OK);
+    assert_int_equal(find_event(&f, WEIR_EVENT_LIMIT, &event), listening);
+    uint32_t learned = lane_of(&f, 0, 2).limit;
+    set(&f, (struct weir_override){.limited = true, .limit = 20}, 3);
+    set(&f, (struct weir_override){0}, 4);
+    for (int i = 0; listening && i < 2; i++) {
+        assert_true(find_event(&f, WEIR_EVENT_LIMIT, &event));
+        assert_int_equal(event.cause, WEIR_LIMIT_SET);
+    }
+    assert_int_equal(lane_of(&f, 0, 4).limit, learned);
+    end_all(&f, &ticket, 1, 5);
+    close_key(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +171,8 @@ int main(void)
         BOTH_WAYS(a_paused_key_admits_nobody_and_says_so),
         BOTH_WAYS(a_paused_gate_pauses_its_keys_also_new_ones_and_leaves_their_own_pauses),
         BOTH_WAYS(a_deadline_still_ends_a_wait_while_the_key_is_paused),
+        BOTH_WAYS(a_lane_made_under_a_limit_by_hand_tells_no_change),
+        BOTH_WAYS(a_limit_by_hand_over_a_controller_is_told_as_set_also_when_it_is_taken_back),
     };
     return cmocka_run_group_tests_name("override", tests, NULL, NULL);
 }
