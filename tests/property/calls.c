@@ -255,6 +255,55 @@ void call_pause(struct run *run, struct pair *pair, uint16_t lane_id, uint64_t u
     compare_answers(run, pair, answers, model_pause(&pair->model, lane_id, until_ns, run->now_ns));
 }
 
+void call_set_override(struct run *run, struct pair *pair, const struct weir_override *override)
+{
+    run_note(run, "set_override to paused %d limited %d limit %" PRIu32, override->paused,
+             override->limited, override->limit);
+    struct answers answers;
+    for (int i = 0; i < SIDE_COUNT; i++) {
+        struct side *side = &pair->sides[i];
+        answers.status[i] = weir_key_set_override(side->key, override, run->now_ns, &side->news);
+    }
+    checkers_change(&pair->checkers, &pair->model.plan);
+    compare_promises(run, pair, was_declined(answers.status[LOUD]));
+    checkers_follow(&pair->checkers);
+    compare_answers(run, pair, answers, model_set_override(&pair->model, override, run->now_ns));
+    run->coverage.limits_by_hand += pair->model.override.limited;
+}
+
+void call_apply_pause(struct run *run, struct pair *pair)
+{
+    run_note(run, "apply_pause of the gate: %d", run->gate_paused);
+    run_expect(run, "gate is paused", 0, weir_gate_is_paused(run->gate), run->gate_paused);
+    for (int i = 0; i < SIDE_COUNT; i++) {
+        struct side *side = &pair->sides[i];
+        weir_gate_apply_pause(run->gate, side->key, run->now_ns, &side->news);
+    }
+    checkers_change(&pair->checkers, &pair->model.plan);
+    compare_promises(run, pair, false);
+    checkers_follow(&pair->checkers);
+    run->coverage.gate_pauses += run->gate_paused && !pair->model.gate_paused;
+    model_pause_with_gate(&pair->model, run->gate_paused, run->now_ns);
+    compare(run, pair);
+}
+
+void call_forget(struct run *run, struct pair *pair)
+{
+    run_note(run, "forget");
+    const struct weir_override *override = &pair->model.override;
+    bool forgotten = model_is_forgettable(&pair->model, run->now_ns);
+    run->coverage.forgotten_keys += forgotten;
+    run->coverage.forgotten_overrides += forgotten && (override->paused || override->limited);
+    run->coverage.keys_made_paused += forgotten && run->gate_paused;
+    for (int i = 0; i < SIDE_COUNT; i++) {
+        weir_key_give(pair->sides[i].key);
+    }
+    uint32_t swept = weir_gate_sweep(run->gate, RUN_PAIRS_MAX * SIDE_COUNT, run->now_ns);
+    run_expect(run, "keys forgotten", 0, swept, forgotten ? SIDE_COUNT : 0);
+    run_take(run, pair, forgotten);
+    call_wake(run, pair);
+}
+
 void call_apply(struct run *run, struct pair *pair)
 {
     run_note(run, "apply");

@@ -21,6 +21,14 @@ void call_set_limit(struct run *run, struct pair *pair, uint16_t lane_id, uint32
 void call_set_rate(struct run *run, struct pair *pair, uint16_t lane_id, uint32_t index,
                    const struct weir_rate *rate);
 void call_pause(struct run *run, struct pair *pair, uint16_t lane_id, uint64_t until_ns);
+void call_set_override(struct run *run, struct pair *pair, const struct weir_override *override);
+
+/* Lets the pair follow the gate, which is paused by hand or is not. */
+void call_apply_pause(struct run *run, struct pair *pair);
+
+/* Takes the pair's pins back, sweeps the gate and takes the keys again, which are new ones if they
+ * were at rest for long enough. */
+void call_forget(struct run *run, struct pair *pair);
 
 /* Lets the pair follow the run's plan, with which the gate must have been configured. */
 void call_apply(struct run *run, struct pair *pair);

@@ -32,11 +32,13 @@ void checkers_init(struct checkers *checkers, const struct weir_key *key, const 
     memset(checkers, 0, sizeof *checkers);
     checkers->key = key;
     checkers_change(checkers, plan);
+    checkers->paused = weir_key_is_paused(key);
 }
 
 void checkers_change(struct checkers *checkers, const struct plan *plan)
 {
     plan_copy(&checkers->plan, plan);
+    checkers->paused = checkers->paused && weir_key_is_paused(checkers->key);
     raise_limits(checkers);
 }
 
@@ -45,6 +47,7 @@ void checkers_follow(struct checkers *checkers)
     for (uint32_t i = 0; i < checkers->lane_count; i++) {
         checkers->lanes[i].limit = 0; /* unless it is still there */
     }
+    checkers->paused = weir_key_is_paused(checkers->key);
     raise_limits(checkers);
 }
 
@@ -170,6 +173,9 @@ static const char *check_counts(const struct checkers *checkers, const struct we
 
 static const char *see_admission(struct checkers *checkers, const struct weir_event *event)
 {
+    if (checkers->paused) {
+        return "pause: admitted while the key is paused by hand";
+    }
     struct checked_ticket *ticket = find_ticket(checkers, event->sequence);
     bool waited = ticket != NULL;
     if (!waited) {
@@ -312,6 +318,9 @@ static const char *check_work_conserving(const struct checkers *checkers)
 {
     uint64_t cost_max = 0;
     bool somebody_free = false;
+    if (weir_key_is_paused(checkers->key)) {
+        return NULL;
+    }
     for (uint32_t i = 0; i < checkers->ticket_count; i++) {
         const struct checked_ticket *ticket = &checkers->tickets[i];
         if (!ticket->admitted) {

@@ -2,8 +2,8 @@
  *
  * A checker sees what any user can see: what it asked for itself, the events, and the statistics
  * after each call. From these it keeps its own count of who waits and who holds what. Each rule
- * names itself in its complaint: limit (G1), order (G2), work_conserving (G3), conservation (G4).
- */
+ * names itself in its complaint: limit (G1), order (G2), work_conserving (G3), conservation (G4),
+ * and pause, of the one by hand. */
 #ifndef WEIR_TESTS_CHECKERS_H
 #define WEIR_TESTS_CHECKERS_H
 
@@ -38,6 +38,7 @@ struct checkers {
     uint64_t last_sequence;
     uint64_t ended[WEIR_END_COUNT];
     uint32_t admissions; /* in the present call */
+    bool paused;         /* by hand, before the present call and after it */
     bool arrival_retry;  /* whether the arrival of the present call is a retry */
     uint32_t lane_count;
     uint32_t ticket_count;
@@ -48,9 +49,9 @@ struct checkers {
 
 void checkers_init(struct checkers *checkers, const struct weir_key *key, const struct plan *plan);
 
-/* The key follows new settings or a new limit since a call whose events are still to be seen. Until
- * checkers_follow() the larger of the old and the new limits counts, because the call first did
- * what was due. */
+/* The key follows new settings, a new limit or a pause by hand since a call whose events are still
+ * to be seen. Until checkers_follow() the larger of the old and the new limits counts, because the
+ * call first did what was due. */
 void checkers_change(struct checkers *checkers, const struct plan *plan);
 
 /* The events of the change have been seen: the limits are those that the key tells. */

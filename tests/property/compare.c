@@ -181,6 +181,17 @@ static void compare_stats(const struct run *run, const struct side *side,
     run_expect(run, "stats.wake_ns and news.wake_ns", 0, key.wake_ns, side->news.wake_ns);
 }
 
+static void compare_by_hand(const struct run *run, const struct pair *pair, const struct side *side)
+{
+    struct weir_override key = weir_key_get_override(side->key);
+    const struct weir_override *model = &pair->model.override;
+    run_expect(run, "override.paused", 0, key.paused, model->paused);
+    run_expect(run, "override.limited", 0, key.limited, model->limited);
+    run_expect(run, "override.limit", 0, key.limit, model->limit);
+    run_expect(run, "paused by hand", 0, weir_key_is_paused(side->key),
+               model_is_paused(&pair->model));
+}
+
 /* ---- lanes */
 
 /* The lane of the key that stands for the model's. Retired ones come last, in any order. */
@@ -297,6 +308,7 @@ static void compare_side(struct run *run, struct pair *pair, struct side *side)
         compare_ticket(run, pair, side, i);
     }
     compare_stats(run, side, &stats);
+    compare_by_hand(run, pair, side);
     for (int i = 0; i < pair->model.lane_count; i++) {
         compare_lane(run, pair, side, i);
     }
@@ -333,6 +345,14 @@ void compare_explanations(struct run *run, struct pair *pair)
             run_expect(run, "explanation: start is not past", i,
                        said.start_ns == 0 || said.start_ns >= run->now_ns, true);
         }
+        if (binding == WEIR_BINDING_GATE_PAUSED) {
+            run_expect(run, "explanation: start while paused", i, said.start_ns, 0);
+        }
+    }
+    if (model_is_paused(&pair->model)) {
+        uint64_t wait_ns =
+            weir_key_predict(side->key, plan_tenant_name(0), WEIR_PRIORITY_NORMAL, run->now_ns);
+        run_expect(run, "prediction while paused", 0, wait_ns, WEIR_NEVER);
     }
 }
 

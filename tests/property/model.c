@@ -29,10 +29,11 @@ static uint32_t whole_limit(const struct model *model)
     uint64_t sum = 0;
     for (int i = 0; i < model->lane_count; i++) {
         const struct model_lane *lane = &model->lanes[i];
-        if (!lane->retired && lane->limit == WEIR_LIMIT_NONE) {
+        uint32_t limit = model_lane_limit(model, lane);
+        if (!lane->retired && limit == WEIR_LIMIT_NONE) {
             return WEIR_LIMIT_NONE;
         }
-        sum += lane->retired ? 0 : lane->limit;
+        sum += lane->retired ? 0 : limit;
     }
     return (uint32_t)sum;
 }
@@ -45,7 +46,7 @@ void model_tell(struct model *model, enum weir_event_kind kind, const struct mod
         .value = value,
         .active = active_count(model),
         .waiting = waiting_count(model),
-        .limit = lane != NULL ? lane->limit : whole_limit(model),
+        .limit = lane != NULL ? model_lane_limit(model, lane) : whole_limit(model),
         .lane_id = lane != NULL ? lane->id : 0,
         .kind = (uint8_t)kind,
         .cause = (uint8_t)cause,
@@ -447,9 +448,9 @@ enum weir_status model_set_limit(struct model *model, uint16_t lane_id, uint32_t
         return WEIR_BAD_LIMIT;
     }
     begin(model, now_ns);
-    uint32_t before = lane->limit;
+    uint32_t before = model_lane_limit(model, lane);
     lane->limit = limit;
-    if (limit != before) {
+    if (model_lane_limit(model, lane) != before) {
         model_tell(model, WEIR_EVENT_LIMIT, NULL, lane, 0, before);
     }
     model_serve(model, MODEL_NONE);
@@ -489,6 +490,44 @@ enum weir_status model_pause(struct model *model, uint16_t lane_id, uint64_t unt
     model_serve(model, MODEL_NONE);
     finish(model);
     return WEIR_OK;
+}
+
+/* Sets what stands above the settings, and tells of each lane whose limit is another one now. */
+static void change_by_hand(struct model *model, const struct weir_override *override,
+                           bool gate_paused, uint64_t now_ns)
+{
+    uint32_t before[MODEL_LANES_MAX];
+    begin(model, now_ns);
+    for (int i = 0; i < model->lane_count; i++) {
+        before[i] = model_lane_limit(model, &model->lanes[i]);
+    }
+    model->override = *override;
+    model->gate_paused = gate_paused;
+    for (int i = 0; i < model->lane_count; i++) {
+        if (model_lane_limit(model, &model->lanes[i]) != before[i]) {
+            model_tell(model, WEIR_EVENT_LIMIT, NULL, &model->lanes[i], WEIR_LIMIT_SET, before[i]);
+        }
+    }
+    model_serve(model, MODEL_NONE);
+    finish(model);
+}
+
+enum weir_status model_set_override(struct model *model, const struct weir_override *override,
+                                    uint64_t now_ns)
+{
+    if (override->limited && override->limit > WEIR_LIMIT_MAX &&
+        override->limit != WEIR_LIMIT_NONE) {
+        model_decline(model);
+        return WEIR_BAD_LIMIT;
+    }
+    change_by_hand(model, override, model->gate_paused, now_ns);
+    return WEIR_OK;
+}
+
+void model_pause_with_gate(struct model *model, bool paused, uint64_t now_ns)
+{
+    struct weir_override override = model->override;
+    change_by_hand(model, &override, paused, now_ns);
 }
 
 void model_apply(struct model *model, const struct plan *plan, uint64_t now_ns)
@@ -546,7 +585,7 @@ struct weir_lane_stats model_lane_stats(const struct model *model, int index, ui
     struct weir_lane_stats stats = {
         .id = lane->id,
         .active = lane->active,
-        .limit = lane->limit,
+        .limit = model_lane_limit(model, lane),
         .reserved = lane->reserved,
         .paused_until_ns = lane->paused_until_ns > now_ns ? lane->paused_until_ns : 0,
         .probing = lane->probing,

@@ -64,7 +64,7 @@ struct model_tenant {
 struct model_lane {
     uint16_t id;
     bool retired;
-    uint32_t limit;
+    uint32_t limit; /* its own, which counts unless there is one by hand: model_lane_limit() */
     uint32_t configured_limit;
     uint32_t active;
     uint64_t reserved;
@@ -96,10 +96,12 @@ struct model {
     uint64_t ended[WEIR_END_COUNT];
     uint64_t changes; /* of settings */
     uint32_t cursor;
-    uint32_t numbers;      /* of tenants so far */
-    const char *complaint; /* something that the key was not free to do, or null */
-    uint32_t may_end;      /* how many this call may still end on the way, */
-    uint32_t may_admit;    /* and how many it may admit */
+    uint32_t numbers;              /* of tenants so far */
+    const char *complaint;         /* something that the key was not free to do, or null */
+    uint32_t may_end;              /* how many this call may still end on the way, */
+    uint32_t may_admit;            /* and how many it may admit */
+    struct weir_override override; /* set by hand at this key */
+    bool gate_paused;              /* by hand, as far as this key has been told */
     __int128 clock[WEIR_PRIORITY_COUNT];
     int ticket_count; /* those in use; the caller says which is which by its index */
     int tenant_count;
@@ -130,7 +132,16 @@ enum weir_status model_set_rate(struct model *model, uint16_t lane_id, uint32_t 
                                 const struct weir_rate *rate, uint64_t now_ns);
 enum weir_status model_pause(struct model *model, uint16_t lane_id, uint64_t until_ns,
                              uint64_t now_ns);
+enum weir_status model_set_override(struct model *model, const struct weir_override *override,
+                                    uint64_t now_ns);
+void model_pause_with_gate(struct model *model, bool paused, uint64_t now_ns);
 void model_apply(struct model *model, const struct plan *plan, uint64_t now_ns);
+
+/* Whether the key is paused by hand, alone or with its gate. */
+bool model_is_paused(const struct model *model);
+
+/* Whether a sweep forgets the key, if it is not pinned. What is set by hand does not keep it. */
+bool model_is_forgettable(const struct model *model, uint64_t now_ns);
 
 /* What keeps a ticket from going. */
 enum weir_binding model_binding(const struct model *model, int index, uint64_t now_ns);

@@ -42,8 +42,11 @@ int model_due(const struct model *model);
 /* When the key next changes by itself. */
 uint64_t model_wake_moment(const struct model *model);
 
+/* The limit of a lane that counts: its own, or the key's by hand. */
+uint32_t model_lane_limit(const struct model *model, const struct model_lane *lane);
+
 /* Permits that a lane may have out. */
-uint32_t model_lane_room(const struct model_lane *lane);
+uint32_t model_lane_room(const struct model *model, const struct model_lane *lane);
 
 /* 2^20 over the weight: what a unit of cost adds to a virtual time. */
 __int128 model_stride(const struct model_tenant *tenant);
@@ -63,6 +66,8 @@ struct model_lane *model_find_lane(struct model *model, uint16_t lane_id);
 /* A lane that the settings still name; NULL for one that was taken out of them. */
 struct model_lane *model_named_lane(struct model *model, uint16_t lane_id);
 
+/* The last of the lanes takes its place: among those that are no longer named, no order is
+ * promised, and a limit by hand is told of each. */
 void model_remove_lane(struct model *model, struct model_lane *lane);
 
 /* Moves to new settings; the line is served after it. */

@@ -167,8 +167,7 @@ struct model_lane *model_named_lane(struct model *model, uint16_t lane_id)
 
 void model_remove_lane(struct model *model, struct model_lane *lane)
 {
-    struct model_lane *end = &model->lanes[model->lane_count--];
-    memmove(lane, lane + 1, (size_t)(end - (lane + 1)) * sizeof *lane);
+    *lane = model->lanes[--model->lane_count];
 }
 
 static void follow_buckets(struct model *model, struct model_lane *lane,
@@ -194,10 +193,10 @@ static void follow_lane(struct model *model, struct model_lane *lane,
     limit = settings->no_limit ? WEIR_LIMIT_NONE : limit;
     lane->retired = false;
     if (limit != lane->configured_limit) {
-        uint32_t before = lane->limit;
+        uint32_t before = model_lane_limit(model, lane);
         bool known = lane->configured_limit != 0;
         lane->limit = limit;
-        if (known && before != limit) {
+        if (known && before != model_lane_limit(model, lane)) {
             model_tell(model, WEIR_EVENT_LIMIT, NULL, lane, 0, before);
         }
     }
@@ -239,6 +238,31 @@ static void follow_lanes(struct model *model)
 }
 
 /* ---- the whole */
+
+/* Nothing held or waiting, nothing owed by a lane or a tenant, no lane paused, and unused for long
+ * enough. */
+bool model_is_forgettable(const struct model *model, uint64_t now_ns)
+{
+    uint64_t forget_ns = model->plan.settings.forget_ns;
+    forget_ns = forget_ns != 0 ? forget_ns : WEIR_FORGET_DEFAULT_NS;
+    bool rests = now_ns >= model->now_ns && now_ns - model->now_ns >= forget_ns;
+    for (int i = 0; i < model->ticket_count; i++) {
+        enum weir_ticket_state state = model->tickets[i].state;
+        rests = rests && state != WEIR_TICKET_WAITING && state != WEIR_TICKET_ADMITTED;
+    }
+    for (int i = 0; i < model->lane_count; i++) {
+        const struct model_lane *lane = &model->lanes[i];
+        rests = rests && lane->paused_until_ns <= now_ns;
+        for (uint32_t j = 0; j < lane->bucket_count; j++) {
+            rests = rests && model_bucket_is_full(&lane->buckets[j], now_ns);
+        }
+    }
+    for (int i = 0; i < model->tenant_count; i++) {
+        const struct model_tenant *tenant = &model->tenants[i];
+        rests = rests && (!tenant->known || model_bucket_is_full(&tenant->bucket, now_ns));
+    }
+    return rests;
+}
 
 void model_init(struct model *model, const struct plan *plan, int ticket_count, uint64_t now_ns)
 {

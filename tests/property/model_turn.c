@@ -101,18 +101,30 @@ bool model_at_limit(const struct model_tenant *tenant)
     return tenant->limit != 0 && tenant->active >= tenant->limit;
 }
 
-uint32_t model_lane_room(const struct model_lane *lane)
+uint32_t model_lane_limit(const struct model *model, const struct model_lane *lane)
 {
-    if (lane->retired) {
+    return model->override.limited ? model->override.limit : lane->limit;
+}
+
+bool model_is_paused(const struct model *model)
+{
+    return model->gate_paused || model->override.paused;
+}
+
+uint32_t model_lane_room(const struct model *model, const struct model_lane *lane)
+{
+    if (lane->retired || model_is_paused(model)) {
         return 0;
     }
-    return lane->probing && lane->limit > 1 ? 1 : lane->limit;
+    uint32_t limit = model_lane_limit(model, lane);
+    return lane->probing && limit > 1 ? 1 : limit;
 }
 
 /* When the lane admits a ticket of that cost, if no permit comes back before. */
-static uint64_t lane_moment(const struct model_lane *lane, uint32_t cost, uint64_t now_ns)
+static uint64_t lane_moment(const struct model *model, const struct model_lane *lane, uint32_t cost,
+                            uint64_t now_ns)
 {
-    if (lane->active >= model_lane_room(lane)) {
+    if (lane->active >= model_lane_room(model, lane)) {
         return WEIR_NEVER;
     }
     uint64_t moment = lane->paused_until_ns > now_ns ? lane->paused_until_ns : now_ns;
@@ -123,9 +135,9 @@ static uint64_t lane_moment(const struct model_lane *lane, uint32_t cost, uint64
     return moment;
 }
 
-static uint64_t permits_free(const struct model_lane *lane)
+static uint64_t permits_free(const struct model *model, const struct model_lane *lane)
 {
-    uint32_t room = model_lane_room(lane);
+    uint32_t room = model_lane_room(model, lane);
     return room == WEIR_LIMIT_NONE ? UINT64_MAX : room - lane->active;
 }
 
@@ -133,13 +145,14 @@ int model_pick_lane(const struct model *model, uint32_t cost)
 {
     int best = MODEL_NONE;
     for (int i = 0; i < model->lane_count; i++) {
-        if (lane_moment(&model->lanes[i], cost, model->now_ns) > model->now_ns) {
+        if (lane_moment(model, &model->lanes[i], cost, model->now_ns) > model->now_ns) {
             continue;
         }
         if (best == MODEL_NONE) {
             best = i;
         } else if (model->plan.settings.choice == WEIR_CHOICE_MOST_ROOM &&
-                   permits_free(&model->lanes[i]) > permits_free(&model->lanes[best])) {
+                   permits_free(model, &model->lanes[i]) >
+                       permits_free(model, &model->lanes[best])) {
             best = i;
         }
     }
@@ -267,15 +280,17 @@ uint64_t model_wake_moment(const struct model *model)
     uint32_t slot;
     int next = model_next(model, &slot);
     for (int i = 0; next != MODEL_NONE && i < model->lane_count; i++) {
-        lower(&wake_ns, lane_moment(&model->lanes[i], model->tickets[next].cost, model->now_ns));
+        lower(&wake_ns,
+              lane_moment(model, &model->lanes[i], model->tickets[next].cost, model->now_ns));
     }
     return wake_ns;
 }
 
 /* What holds a lane back longest that has permits to give. */
-static enum weir_binding lane_binding(const struct model_lane *lane, uint32_t cost, uint64_t now_ns)
+static enum weir_binding lane_binding(const struct model *model, const struct model_lane *lane,
+                                      uint32_t cost, uint64_t now_ns)
 {
-    uint64_t moment = lane_moment(lane, cost, now_ns);
+    uint64_t moment = lane_moment(model, lane, cost, now_ns);
     if (moment <= now_ns) {
         return WEIR_BINDING_TURN; /* it goes at the next call, whosever that is */
     }
@@ -292,11 +307,12 @@ static enum weir_binding lanes_binding(const struct model *model, uint32_t cost,
     uint64_t soonest_ns = WEIR_NEVER;
     for (int i = 0; i < model->lane_count; i++) {
         const struct model_lane *lane = &model->lanes[i];
-        uint64_t moment = lane_moment(lane, cost, now_ns);
+        uint64_t moment = lane_moment(model, lane, cost, now_ns);
         if (moment < soonest_ns) {
             soonest_ns = moment;
-            binding = lane_binding(lane, cost, now_ns);
-        } else if (soonest_ns == WEIR_NEVER && !lane->retired && lane->active < lane->limit) {
+            binding = lane_binding(model, lane, cost, now_ns);
+        } else if (soonest_ns == WEIR_NEVER && !lane->retired &&
+                   lane->active < model_lane_limit(model, lane)) {
             binding = WEIR_BINDING_BREAKER; /* it has permits, but its breaker keeps them */
         }
     }
@@ -308,6 +324,9 @@ enum weir_binding model_binding(const struct model *model, int index, uint64_t n
     const struct model_ticket *ticket = &model->tickets[index];
     if (ticket->state != WEIR_TICKET_WAITING) {
         return WEIR_BINDING_NONE;
+    }
+    if (model_is_paused(model)) {
+        return WEIR_BINDING_GATE_PAUSED;
     }
     switch (model->tenants[ticket->tenant].hold) {
     case MODEL_HELD:

@@ -29,6 +29,7 @@ struct plan_style {
     uint32_t normal_percent; /* of tickets of normal priority; the others are of any */
     uint32_t line_max;       /* tickets in line, at most */
     uint32_t cost;           /* of every ticket; 0: any */
+    bool keys_stay;          /* no key is forgotten, so that virtual clocks go far */
     bool huge;               /* costs, rates, weights and times up to the limits of the interface */
 };
 

@@ -57,19 +57,35 @@ static void counting_release(void *context, void *block, size_t bytes)
     free(block);
 }
 
-static void open_side(struct run *run, struct side *side, const char *name, int ticket_count)
+static void reset_pair(struct run *run, struct pair *pair)
 {
-    enum weir_status status =
-        weir_gate_take(run->gate, weir_slice_of(name), run->now_ns, &side->key);
-    run_expect(run, "gate_take", 0, status, WEIR_OK);
-    side->news = (struct weir_news){0};
-    memset(side->tickets, 0, (size_t)ticket_count * sizeof side->tickets[0]);
+    int ticket_count = run->ticket_count;
+    for (int i = 0; i < SIDE_COUNT; i++) {
+        struct side *side = &pair->sides[i];
+        side->news = (struct weir_news){.events = i == LOUD ? &run->ring : NULL};
+        memset(side->tickets, 0, (size_t)ticket_count * sizeof side->tickets[0]);
+    }
+    model_init(&pair->model, &run->plan, ticket_count, run->now_ns);
+    pair->model.gate_paused = run->gate_paused;
+    checkers_init(&pair->checkers, pair->sides[LOUD].key, &run->plan);
+}
+
+void run_take(struct run *run, struct pair *pair, bool fresh)
+{
+    static const char *const names[RUN_PAIRS_MAX][SIDE_COUNT] = {
+        {"first", "first, quiet"}, {"second", "second, quiet"}, {"third", "third, quiet"}};
+    for (int i = 0; i < SIDE_COUNT; i++) {
+        struct weir_slice name = weir_slice_of(names[pair - run->pairs][i]);
+        enum weir_status status = weir_gate_take(run->gate, name, run->now_ns, &pair->sides[i].key);
+        run_expect(run, "gate_take", i, status, WEIR_OK);
+    }
+    if (fresh) {
+        reset_pair(run, pair);
+    }
 }
 
 void run_open(struct run *run, uint32_t pair_count, int ticket_count)
 {
-    static const char *const names[RUN_PAIRS_MAX][SIDE_COUNT] = {
-        {"first", "first, quiet"}, {"second", "second, quiet"}, {"third", "third, quiet"}};
     run_note(run, "open");
     run->memory = (struct run_memory){
         .allocator = {&run->memory, counting_allocate, counting_release},
@@ -82,14 +98,11 @@ void run_open(struct run *run, uint32_t pair_count, int ticket_count)
     enum weir_status status = weir_gate_create(&options, &run->plan.settings, &run->gate);
     run_expect(run, "gate_create", 0, status, WEIR_OK);
     weir_event_ring_init(&run->ring, run->slots, RUN_EVENTS_MAX, WEIR_EVENTS_ALL);
+    run->gate_paused = false;
     run->pair_count = pair_count;
+    run->ticket_count = ticket_count;
     for (uint32_t i = 0; i < pair_count; i++) {
-        struct pair *pair = &run->pairs[i];
-        open_side(run, &pair->sides[LOUD], names[i][LOUD], ticket_count);
-        open_side(run, &pair->sides[QUIET], names[i][QUIET], ticket_count);
-        pair->sides[LOUD].news.events = &run->ring;
-        model_init(&pair->model, &run->plan, ticket_count, run->now_ns);
-        checkers_init(&pair->checkers, pair->sides[LOUD].key, &run->plan);
+        run_take(run, &run->pairs[i], true);
     }
 }
 

@@ -70,6 +70,11 @@ struct coverage {
     uint64_t back_in_time;
     uint64_t wraps;       /* of virtual clocks */
     uint64_t early_wakes; /* announced before anything changes: allowed, but wasteful */
+    uint64_t limits_by_hand;
+    uint64_t gate_pauses; /* that a key followed */
+    uint64_t forgotten_keys;
+    uint64_t forgotten_overrides; /* with them */
+    uint64_t keys_made_paused;    /* in a gate that is paused */
 };
 
 struct run {
@@ -83,7 +88,9 @@ struct run {
     struct plan plan; /* what the gate is configured with */
     struct run_memory memory;
     struct weir_gate *gate;
+    bool gate_paused; /* by hand; keys may not follow yet */
     uint32_t pair_count;
+    int ticket_count; /* of each pair */
     struct pair pairs[RUN_PAIRS_MAX];
     struct weir_event_ring ring;
     struct weir_event slots[RUN_EVENTS_MAX];
@@ -102,6 +109,10 @@ void run_note(struct run *run, const char *format, ...) __attribute__((format(pr
 
 /* A gate that follows the run's plan, with fresh keys of `ticket_count` tickets each. */
 void run_open(struct run *run, uint32_t pair_count, int ticket_count);
+
+/* Takes both keys of a pair, which were forgotten and so are new, or are those that the model
+ * knows. */
+void run_take(struct run *run, struct pair *pair, bool fresh);
 
 /* Destroys the gate, and fails if memory is left. */
 void run_close(struct run *run);

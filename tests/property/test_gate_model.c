@@ -308,42 +308,29 @@ static void do_configure(struct pair *pair)
     call_apply(&run, pair);
 }
 
-static void do_explain(struct pair *pair)
+/* Pauses the key, or limits it, or both. */
+static struct weir_override draw_override(void)
 {
-    run_note(&run, "explain");
-    compare_explanations(&run, pair);
+    struct weir_override override = {.paused = one_in(4)};
+    override.limited = !override.paused || one_in(3);
+    override.limit = one_in(10) ? WEIR_LIMIT_NONE : random_below(&run.random, 8);
+    override.limit = one_in(10) ? WEIR_LIMIT_MAX + 1 : override.limit;
+    return override;
 }
 
-/* ---- an episode */
-
-static void do_something(struct pair *pair)
+/* Mostly takes it back, because what is set by hand keeps much else from happening. */
+static void do_override(struct pair *pair)
 {
-    static const struct {
-        uint32_t share;
-        void (*action)(struct pair *pair);
-    } ways[] = {
-        {90, do_enter},    {52, do_leave},   {10, do_cancel}, {2, do_wrong_key},
-        {5, do_set_limit}, {4, do_set_rate}, {5, do_pause},   {5, do_configure},
-        {4, do_explain},   {5, do_renew},    {4, do_extend},
-    };
-    uint32_t way = random_below(&run.random, 200);
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        if (way < ways[i].share) {
-            ways[i].action(pair);
-            return;
-        }
-        way -= ways[i].share;
-    }
-    call_wake(&run, pair);
+    struct weir_override override = one_in(4) ? draw_override() : (struct weir_override){0};
+    call_set_override(&run, pair, &override);
 }
 
-static void step(void)
+/* Sometimes the gate changes and a key follows only later. */
+static void do_gate_pause(struct pair *pair)
 {
-    struct pair *pair = &run.pairs[random_below(&run.random, run.pair_count)];
-    run.step++;
-    run.coverage.steps++;
-    pass_time(pair);
-    do_something(pair);
+    run.gate_paused = !run.gate_paused && one_in(8);
+    weir_gate_pause(run.gate, run.gate_paused);
+    call_apply_pause(&run, pair);
 }
 
 /* Ends every ticket, one way or another. Each end may admit others, so it goes on until none is
@@ -364,6 +351,70 @@ static void finish(struct pair *pair)
     run_expect(&run, "active after all have ended", 0, stats.active, 0);
     run_expect(&run, "waiting after all have ended", 0, stats.waiting, 0);
     run_expect(&run, "reserved after all have ended", 0, stats.reserved, 0);
+}
+
+/* Ends all that is at the keys and mostly lets the time pass that they need to be forgotten. */
+static void do_forget(struct pair *pair)
+{
+    if (run.style.keys_stay || one_in(2)) {
+        return;
+    }
+    finish(pair);
+    if (one_in(3)) {
+        struct weir_override override = draw_override();
+        call_set_override(&run, pair, &override);
+    }
+    if (one_in(3)) {
+        run.gate_paused = !run.gate_paused;
+        weir_gate_pause(run.gate, run.gate_paused); /* which only a new key follows */
+    }
+    if (one_in(3)) {
+        do_pause(pair);
+    }
+    if (!one_in(4)) {
+        run.now_ns +=
+            one_in(2) ? WEIR_FORGET_DEFAULT_NS : random_between(&run.random, 1, 3 * SECOND);
+    }
+    call_forget(&run, pair);
+}
+
+static void do_explain(struct pair *pair)
+{
+    run_note(&run, "explain");
+    compare_explanations(&run, pair);
+}
+
+/* ---- an episode */
+
+static void do_something(struct pair *pair)
+{
+    static const struct {
+        uint32_t share;
+        void (*action)(struct pair *pair);
+    } ways[] = {
+        {90, do_enter},     {52, do_leave},   {10, do_cancel}, {2, do_wrong_key},
+        {5, do_set_limit},  {4, do_set_rate}, {5, do_pause},   {5, do_configure},
+        {4, do_explain},    {5, do_renew},    {4, do_extend},  {4, do_override},
+        {2, do_gate_pause}, {1, do_forget},
+    };
+    uint32_t way = random_below(&run.random, 200);
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        if (way < ways[i].share) {
+            ways[i].action(pair);
+            return;
+        }
+        way -= ways[i].share;
+    }
+    call_wake(&run, pair);
+}
+
+static void step(void)
+{
+    struct pair *pair = &run.pairs[random_below(&run.random, run.pair_count)];
+    run.step++;
+    run.coverage.steps++;
+    pass_time(pair);
+    do_something(pair);
 }
 
 static void run_episode(uint32_t pairs_max, uint64_t steps)
@@ -469,6 +520,7 @@ static void key_and_model_agree_when_virtual_time_wraps(void **state)
         .forget_ns = SECOND,
         .line_max = 12,
         .normal_percent = 90,
+        .keys_stay = true,
         .cost = WEIR_COST_MAX,
     };
     begin_episode(&style, 4000000);
@@ -496,6 +548,15 @@ static void print_coverage(void)
     printf("# " N " admitted as _other, " N " tenants forgotten, " N " steps back in time, " N
            " wakes earlier than needed, " N " virtual clocks wrapped\n",
            c->shared_tenants, c->forgotten_tenants, c->back_in_time, c->early_wakes, c->wraps);
+    printf("# " N " limits by hand, " N " pauses of the gate, " N " keys forgotten (" N
+           " with an override), " N " made in a paused gate\n",
+           c->limits_by_hand, c->gate_pauses, c->forgotten_keys, c->forgotten_overrides,
+           c->keys_made_paused);
+    printf("# bindings:");
+    for (uint32_t i = 0; i < WEIR_BINDING_COUNT; i++) {
+        printf(" " N, c->bindings[i]);
+    }
+    printf("\n");
     for (uint32_t i = 1; i < WEIR_STATUS_COUNT; i++) {
         if (c->refusals[i] + c->statuses[i] > 0) {
             printf("# " N " %s\n", c->refusals[i] + c->statuses[i], weir_status_name(i));
@@ -541,9 +602,7 @@ static void the_interesting_cases_were_all_met(void **state)
         expect_met(weir_event_kind_name(i), c->kinds[i]);
     }
     for (uint32_t i = 0; i < WEIR_BINDING_COUNT; i++) {
-        if (i != WEIR_BINDING_GATE_PAUSED) { /* by hand, which no call here does: unit/override */
-            expect_met("one of the bindings", c->bindings[i]);
-        }
+        expect_met("one of the bindings", c->bindings[i]);
     }
     expect_met("admitted at once", c->at_once);
     expect_met("a cancelled permit", c->cancelled_permits);
@@ -557,6 +616,11 @@ static void the_interesting_cases_were_all_met(void **state)
     expect_met("the shared tenant", c->shared_tenants);
     expect_met("a forgotten tenant", c->forgotten_tenants);
     expect_met("a retired lane", c->retired_lanes);
+    expect_met("a limit by hand", c->limits_by_hand);
+    expect_met("a pause of the gate", c->gate_pauses);
+    expect_met("a forgotten key", c->forgotten_keys);
+    expect_met("an override forgotten with its key", c->forgotten_overrides);
+    expect_met("a key made while its gate is paused", c->keys_made_paused);
     expect_met("a lane over its limit", c->over_limit);
     expect_met("a step back in time", c->back_in_time);
     assert_true(c->wraps > 0 || c->steps < 2000000); /* which takes long */
