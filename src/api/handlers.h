@@ -13,7 +13,7 @@ void weir_api_get_gate(struct weir_call *call);
 void weir_api_get_key(struct weir_call *call);
 void weir_api_get_line(struct weir_call *call);
 
-/* holders.c: who holds permits at a key. */
+/* holders.c: the holders of permits at a key. */
 void weir_api_get_holders(struct weir_call *call);
 void weir_api_end_holder(struct weir_call *call);
 

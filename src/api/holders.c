@@ -1,5 +1,5 @@
-/* holders.c - GET /gates/{gate}/{key}/holders: who holds permits at a key, since when and for how
- * long; and POST /gates/{gate}/{key}/holders/{handle}/end, by which an administrator ends one.
+/* holders.c - GET /gates/{gate}/{key}/holders: the holders of permits at a key, since when and for
+ * how long; and POST /gates/{gate}/{key}/holders/{handle}/end, by which an administrator ends one.
  *
  * A page of holders is copied under the key's lock, and the reply is made of the copy. Holders are
  * named by handles, never by what would let a caller release or use the permit. Everything here
@@ -234,7 +234,7 @@ void weir_api_get_holders(struct weir_call *call)
 /* A holder that is looked for by its handle. */
 struct holder_search {
     struct weir_holder_handle handle;
-    struct weir_slice own; /* whose it has to be; empty: anybody's */
+    struct weir_slice own; /* the permit has to be this tenant's; empty: any tenant's */
     bool found;
     bool ends_itself;
     struct weir_slice flow;

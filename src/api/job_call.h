@@ -115,8 +115,8 @@ static inline void weir_job_set_wait(struct weir_job_call *job, uint64_t wait_ns
 /* ---- queries ---- */
 
 /* Reads the parameters of a query one after the other with `set`, which returns null or what is
- * wrong with the value, such as "is no number". Each may stand there once. False if something is
- * wrong: then that is the reply. */
+ * wrong with the value, such as "is no number". Each parameter may be named once. False if
+ * something is wrong: then that is the reply. */
 typedef const char *weir_job_set(void *context, struct weir_slice name, struct weir_slice value,
                                  uint32_t *bit);
 bool weir_job_read_query(struct weir_call *call, weir_job_set *set, void *context);

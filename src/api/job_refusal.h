@@ -34,7 +34,7 @@ struct weir_job_refusal {
 struct weir_job_refusal weir_job_refusal_by_end(const struct weir_job_service_request *request,
                                                 struct weir_slice queue, struct weir_slice id);
 
-/* What was said at a queue's door. */
+/* The refusal of a submission that its queue did not admit. */
 struct weir_job_refusal weir_job_refusal_by_admission(const struct weir_job_admission *admission,
                                                       struct weir_slice queue);
 

@@ -10,7 +10,7 @@
 
 /* ---- status, result and log ---- */
 
-/* `wait`, of those who know it. */
+/* The parameter `wait`, for the calls that have it. */
 static const char *set_wait(void *context, struct weir_slice name, struct weir_slice value,
                             uint32_t *bit)
 {

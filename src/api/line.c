@@ -1,5 +1,5 @@
-/* line.c - GET /gates/{gate}/{key}/line: who waits at a key, where, why, and when each is predicted
- * to start.
+/* line.c - GET /gates/{gate}/{key}/line: the tickets that wait at a key, where, why, and when each
+ * is predicted to start.
  *
  * The first entries are copied under the key's lock; the reply is made of the copy. */
 #include "api/handlers.h"
@@ -11,7 +11,7 @@
 /* So many are listed, from the first on; the number of all that wait is in the reply as well. */
 #define PLACES_MAX 200
 
-/* What is kept of one who waits after the key's lock is let go. */
+/* What is kept of a waiting ticket after the key's lock is let go. */
 struct line_entry {
     uint64_t entered_ns;
     uint64_t deadline_ns;

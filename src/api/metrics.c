@@ -183,8 +183,8 @@ static const struct metric_family families[] = {
      1, plain, NONE, NULL},
     {"llm_tr_rate", "gauge", "Tokens per second that are let through.", WEIR_RECORD_LANE,
      WEIR_RECORD_LANE_RATE, 1, plain, NONE, NULL},
-    /* A gauge, but linters want this end of a name to be a histogram's, unless nobody says what it
-     * is. */
+    /* A gauge, but linters want this end of a name to be a histogram's, unless the type is left
+     * open. */
     {"llm_tr_bucket", "untyped", "Tokens that may be spent now; below 0 they are owed.",
      WEIR_RECORD_LANE, WEIR_RECORD_LANE_BUCKET, 1, plain, NONE, NULL},
     {"llm_tr_debt", "gauge", "Tokens owed besides.", WEIR_RECORD_LANE, WEIR_RECORD_LANE_DEBT, 1,
@@ -303,8 +303,8 @@ static bool is_old_llm_name(const struct metric_family *family)
     return strncmp(family->name, "llm_", 4) == 0;
 }
 
-/* The scale by which a histogram is counted: longer than the one by which it is told, if that is
- * one of those that dashboards know. */
+/* The scale by which a histogram is counted. It is longer than the scale of the reply where
+ * dashboards expect a short one. */
 static const struct weir_histogram_scale *counted_scale(const struct weir_histogram_scale *told)
 {
     return told == &weir_scale_llm_wait      ? &weir_scale_duration
@@ -312,8 +312,8 @@ static const struct weir_histogram_scale *counted_scale(const struct weir_histog
                                              : told;
 }
 
-/* Which of the record's numbers that line has. Each bucket counts all up to its bound, so the
- * bounds of a short scale are told by the same ones of a long one. */
+/* Which of the record's numbers that line has. Each bucket counts all up to its bound, so the long
+ * scale has the numbers for each bound of the short one. */
 static uint32_t number_at(const struct metric_family *family, uint32_t index)
 {
     const struct weir_histogram_scale *told = family->scale;
@@ -381,8 +381,8 @@ static char *put_sample(char *to, const struct metric_family *family,
     return to;
 }
 
-/* The next record of the family's kind, or null. Others are passed over, but not those behind the
- * last one of it: there may be many thousands. */
+/* The next record of the family's kind, or null. Skips records of other kinds, but stops after the
+ * last record of this kind: many thousands of others may follow. */
 static const struct weir_snapshot_record *find_record(struct metrics_progress *progress)
 {
     const struct metric_family *family = &families[progress->family];

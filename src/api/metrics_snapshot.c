@@ -499,8 +499,8 @@ static void add_jobs(struct weir_metrics_snapshot *snapshot, struct weir_job_ser
 
 /* ---- lanes ---- */
 
-/* What a lane believes, as it is told: where its own rate rests because quotas rule, the one of
- * these that lets the fewest tokens through takes its place. */
+/* The numbers of a lane for the reply. Where its own rate rests because quotas rule, the quota that
+ * lets the fewest tokens through takes the place of the rate. */
 static void describe(const struct weir_control_stats *control, uint32_t active,
                      double numbers[WEIR_RECORD_LANE_NUMBERS], bool *paced)
 {

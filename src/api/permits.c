@@ -40,7 +40,7 @@ static struct weir_api_permits *permits_of(const struct weir_call *call)
     return call->worker->api;
 }
 
-/* ---- who asks, and for what ---- */
+/* ---- the caller, and what it asks for ---- */
 
 static void refuse_params(struct weir_call *call, const struct weir_permit_params *params)
 {

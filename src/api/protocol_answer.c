@@ -1,4 +1,4 @@
-/* protocol_answer.c - AUTH, STATUS and CAPACITY, and who may. */
+/* protocol_answer.c - AUTH, STATUS and CAPACITY, and which sessions may use them. */
 #include "api/protocol_parts.h"
 
 #include "base/slice.h"
@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* ---- who may ---- */
+/* ---- what a session may do ---- */
 
 static const char bearer[] = "Bearer ";
 

@@ -1,4 +1,4 @@
-/* routes.c - the paths of the API: who may call each, and which handler answers. */
+/* routes.c - the paths of the API: which callers may use each, and which handler answers. */
 #include "api/handlers.h"
 
 #include "base/slice.h"
@@ -46,7 +46,7 @@ struct route {
     bool by_key;       /* a tenant's API key will do as well */
     void (*handle)(struct weir_call *call);
 
-    /* Instead: who wants to see the head, and to take the body as it comes. */
+    /* In place of `handle`: for a handler that reads the head itself, and the body as it comes. */
     void (*begin)(struct weir_call *call, const struct weir_http1_head *head, const char *data);
 };
 

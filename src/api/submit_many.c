@@ -231,7 +231,7 @@ static bool refuse_line(struct many *many, uint32_t index, uint16_t status, cons
     return false;
 }
 
-/* Tenant and id, which depend on who asks. */
+/* Tenant and id, which depend on the caller. */
 static bool name_order(struct many *many, uint32_t index)
 {
     struct weir_job_order *order = &many->orders[index];

@@ -170,7 +170,7 @@ static void say_failure(struct weir_event_file *file, bool full)
     file->failing = true;
 }
 
-/* Lines that were lost before are told of first. */
+/* Writes first how many lines were lost before. */
 static bool confess(struct weir_event_file *file)
 {
     char text[CONFESSION_BYTES_MAX];

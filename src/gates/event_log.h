@@ -86,9 +86,9 @@ struct weir_bookmark {
     uint64_t missed; /* notes that made room before they were read; the reader sets it back */
 };
 
-/* Somebody who wants to be called when there is more to read. */
+/* A reader that wants to be called when there is more to read. */
 struct weir_follower {
-    struct weir_link link; /* among those who sleep */
+    struct weir_link link; /* in the list of sleeping readers */
     bool asleep;           /* under the event log's lock, as the link is */
 
     /* Called once per sleep, by whichever thread has written, under neither the event log's lock
@@ -100,7 +100,7 @@ struct weir_follower {
 struct weir_event_log *weir_event_log_create(void);
 void weir_event_log_destroy(struct weir_event_log *event_log);
 
-/* Whether anybody reads, so that it is worth writing. Cheap. */
+/* Whether there is a reader, so that it is worth writing. Cheap. */
 bool weir_event_log_read_by_any(const struct weir_event_log *event_log);
 
 /* Begins to read at the present end, and stops. */
@@ -114,7 +114,7 @@ WEIR_MUST_CHECK bool weir_event_log_write(struct weir_event_log *event_log,
 /* Notes that could not be written count as missed by all. */
 void weir_event_log_skip(struct weir_event_log *event_log, uint64_t count);
 
-/* Wakes those who sleep, which may take a system call: not under a key's lock. */
+/* Wakes sleeping readers, which may take a system call: not under a key's lock. */
 void weir_event_log_wake(struct weir_event_log *event_log);
 
 /* Copies the next note to `note`, which has WEIR_NOTE_BYTES_MAX bytes. False if there is none. */

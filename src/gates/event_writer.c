@@ -93,7 +93,7 @@ static bool catch_up(struct weir_event_writer *event_writer, const struct weir_e
     }
     control->untold = false;
     if (lane->limit == control->untold_from) {
-        return false; /* it has come back to what was told */
+        return false; /* it is back at the limit of the last event */
     }
     enum weir_limit_reason reason;
     weir_control_limit(control, &reason);

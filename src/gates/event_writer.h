@@ -1,10 +1,11 @@
 /* event_writer.h - writes down what a call at a key has decided: its events, with the names that
  * they need, into the event log.
  *
- * A limit that is learned may change with every reply, and a thousand lines a second that say
- * so are of no use. Of each lane, one such change a second is written down; what comes within that
- * second is passed over, and where it has led to is told at its end. So `before` of an event is
- * always what the last one of the lane has told. What a caller sets is always written. */
+ * A limit that is learned may change with every reply, and a thousand lines a second that say so
+ * are of no use. Of each lane, one such change a second is written down; changes within that second
+ * are passed over, and the limit that they have led to is written at its end. So `before` of an
+ * event is always the limit in the lane's last event. A limit that a caller sets is always
+ * written. */
 #ifndef WEIR_GATES_EVENT_WRITER_H
 #define WEIR_GATES_EVENT_WRITER_H
 
@@ -17,7 +18,7 @@
 
 /* What is kept with each key. Zeroed at first. */
 struct weir_event_writer {
-    uint64_t due_ns; /* when a limit that was passed over has to be told; 0: none */
+    uint64_t due_ns; /* when a limit that was passed over has to be written; 0: none */
 };
 
 /* The kinds of events of which the log gets lines, whether the event log has readers or not. */
@@ -46,9 +47,9 @@ static inline bool weir_event_writer_wanted(const struct weir_event_writer *even
     return ring->written > ring->read || event_writer->due_ns != 0;
 }
 
-/* Writes what is in the ring, and what has become due. Called under the key's lock, which keeps
- * those whom the events are about: the tag of a ticket is its gate ticket. Afterwards it is to be
- * called again when `due_ns` has come. Returns whether weir_event_log_wake() is due. */
+/* Writes what is in the ring, and what has become due. Called under the key's lock, which keeps the
+ * tickets of the events alive: the tag of a ticket is its gate ticket. The caller calls again when
+ * `due_ns` has come. Returns whether weir_event_log_wake() is due. */
 WEIR_MUST_CHECK bool weir_event_writer_write(struct weir_event_writer *event_writer,
                                              const struct weir_event_context *state,
                                              struct weir_event_ring *ring);

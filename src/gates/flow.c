@@ -74,7 +74,7 @@ struct weir_flow {
     uint32_t place;            /* among the idle */
     uint64_t sequence;         /* breaks ties there */
     uint64_t deadline_ns;      /* the latest of its requests' */
-    uint64_t idle_ns;          /* as the last who came had it */
+    uint64_t idle_ns;          /* as the request that came last had it */
     uint64_t idle_end_ns;      /* while no request is inside */
     uint64_t look_ns;          /* likewise: when the keeper looks at it */
     uint64_t lease_ns;         /* WEIR_NEVER: none */
@@ -375,8 +375,8 @@ static void ask_line(const struct weir_key *key, uint64_t now_ns, struct wanted 
     weir_key_unlock(key);
 }
 
-/* Under the lock: takes out the flow that has rested longest among those whose permit would help.
- * If tickets wait for something else, the keeper looks again, since that may change. */
+/* Under the lock: takes out the flow that has rested longest among the flows whose permit would
+ * help. If tickets wait for something else, the keeper looks again, since that may change. */
 static struct weir_flow *take_resting(struct weir_key *key, const struct wanted *wanted,
                                       uint64_t now_ns)
 {
@@ -447,7 +447,7 @@ static void on_timer(struct weir_timer *timer)
     }
 }
 
-/* ---- what requests are told ---- */
+/* ---- how requests learn of the flow's state ---- */
 
 static void arrive(struct weir_post *post)
 {
@@ -463,13 +463,14 @@ static void arrive(struct weir_post *post)
     flow_request->on_change(flow_request, state);
 }
 
-/* Riders that are to be told, in the order in which they came. */
+/* Requests whose loops get a post, in the order in which they came. */
 struct summons {
     struct weir_post *first;
     struct weir_post **end;
 };
 
-/* Under the lock: the wait of the first in the flow's list is over. `self` need not be told. */
+/* Under the lock: the wait of the first in the flow's list is over. `self` gets no post: its own
+ * call returns the state. */
 static struct weir_flow_request *end_wait(struct weir_flow *flow, struct summons *summons,
                                           const struct weir_flow_request *self)
 {
@@ -500,8 +501,8 @@ static void summon(const struct weir_flows *flows, struct summons *summons, uint
 
 /* ---- what the home does ---- */
 
-/* Its ticket has been admitted: all who wait go in. `self` asks at this moment, or is null. If all
- * have gone, and the post that says so has not come yet, the permit goes back. */
+/* Its ticket has been admitted: all waiting requests go in. `self` asks at this moment, or is null.
+ * If all have gone, and the post that says so has not come yet, the permit goes back. */
 static void let_in(struct weir_flow *flow, const struct weir_flow_request *self)
 {
     struct weir_flows *flows = flow->flows;
@@ -580,7 +581,7 @@ static void attend(struct weir_flow *flow)
             finish(flow);
         }
     } else if (deadline_ns > flow->gate_ticket.ticket.deadline_ns) {
-        /* If it does not wait any more, its home is about to be told. */
+        /* If it does not wait any more, a post to its home is under way. */
         (void)!weir_gate_ticket_extend(&flow->gate_ticket, deadline_ns);
     }
 }

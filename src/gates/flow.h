@@ -1,14 +1,14 @@
-/* flow.h - permits that belong to a flow rather than to one request. docs/internals/flows.md tells
- * the whole.
+/* flow.h - permits that belong to a flow rather than to one request. docs/internals/flows.md
+ * describes all of it.
  *
  * A flow is what requests of one name at one key have in common: one ticket, and then its permit.
- * Each of its requests is a request. Those who come while the ticket stands in line wait with it,
- * all are let in together when it is admitted, and those who come later go in at once; so a flow
- * never waits for itself. The permit goes back when no request is inside and one has said that it
- * was the last, the flow has been idle for a while, or its lease is over.
+ * Requests that come while the ticket stands in line wait with it, all are let in together when it
+ * is admitted, and requests that come later go in at once; so a flow never waits for itself. The
+ * permit goes back when no request is inside and one has said that it was the last, the flow has
+ * been idle for a while, or its lease is over.
  *
- * What happens to a request that waits is told in its own loop, as with a gate ticket, and it lives
- * until no post to it is under way. */
+ * A request that waits learns what has happened to it in its own loop, as the owner of a gate
+ * ticket does, and lives until no post to it is under way. */
 #ifndef WEIR_GATES_FLOW_H
 #define WEIR_GATES_FLOW_H
 
@@ -35,7 +35,7 @@ enum weir_flow_request_state {
 
 /* One request; embedded in what it belongs to. Needs only `told` before it enters. */
 struct weir_flow_request {
-    struct weir_link link; /* among those who wait; under the flows' lock, as all but the loop */
+    struct weir_link link; /* among waiting requests; under the flows' lock, as all but the loop */
     struct weir_post post;
     struct weir_flows *flows;
     struct weir_flow *flow; /* while it waits or is inside */
@@ -95,7 +95,7 @@ WEIR_MUST_CHECK bool weir_flow_request_leave(struct weir_flow_request *flow_requ
 struct weir_flow_name {
     const struct weir_key *key;
     struct weir_slice flow;
-    struct weir_slice tenant; /* whose its ticket has to be; empty: anybody's */
+    struct weir_slice tenant; /* the ticket has to be this tenant's; empty: any tenant's */
 };
 
 /* Ends a flow that holds a permit as if a request had said that it is the last: at once if no

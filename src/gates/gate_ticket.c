@@ -7,7 +7,8 @@
 
 #include <assert.h>
 
-/* Another call has changed the ticket; or had, before its owner ended it. */
+/* Runs in the owner's loop after another call has changed the ticket. The owner may have ended it
+ * since that change. */
 void weir_gate_ticket_arrive(struct weir_post *post)
 {
     struct weir_gate_ticket *gate_ticket = weir_container_of(post, struct weir_gate_ticket, post);

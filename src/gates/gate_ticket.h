@@ -1,9 +1,9 @@
 /* gate_ticket.h - a ticket for several loops: the gates with their locks, and the hand-over between
  * threads.
  *
- * A gate ticket is one owner's place at a gate. Whatever another call does to it while it waits
- * is told in the loop that it belongs to. The rules, which tests/model/handoff.pml checks: under
- * the key's lock, a call that changes a ticket of another caller marks its gate ticket as posted,
+ * A gate ticket is one owner's place at a gate. If another call changes it while it waits, its
+ * owner learns of that in its own loop. The rules, which tests/model/handoff.pml checks: under the
+ * key's lock, a call that changes a ticket of another caller marks its gate ticket as posted,
  * unless it is, and sends it to its loop; the loop takes the mark away under the lock and looks at
  * the state of that moment; and a gate ticket lives until no post is under way. */
 #ifndef WEIR_GATES_GATE_TICKET_H
@@ -42,8 +42,8 @@ struct weir_destination {
 /* As weir_key_enter(), but that a deadline only shortens the key's own timeout, and that the tag is
  * used here. Also refused, with the reason in the ticket, if the key cannot be had; with
  * WEIR_TOO_MANY_KEYS the ticket's `retry_at_ns` is what weir_gate_room_ns() says. A gate ticket
- * that was refused, or was told that it has ended, is closed with weir_gate_ticket_close(); until
- * then its key can be asked. */
+ * that was refused, or whose owner has learned that it has ended, is closed with
+ * weir_gate_ticket_close(); until then its key can be asked. */
 WEIR_MUST_CHECK enum weir_admission weir_gate_ticket_enter(struct weir_gates *gates,
                                                            struct weir_gate_ticket *gate_ticket,
                                                            const struct weir_destination *where,

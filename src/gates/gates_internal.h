@@ -42,7 +42,7 @@ struct weir_key_state {
     uint32_t gate;        /* whose key it is */
     uint32_t lane_names;  /* where its lanes lead, or 0; under the lock */
     uint64_t armed_ns;    /* the earliest moment that a loop looks after, or 0; under the lock */
-    struct weir_histogram waits; /* of those who were admitted; under the lock */
+    struct weir_histogram waits; /* of admitted tickets; under the lock */
     struct weir_link tickets; /* gate tickets that wait or hold a permit, in the order in which they
                                * came; under the lock; zeroed: there was none yet */
     struct weir_event_writer event_writer; /* under the lock */

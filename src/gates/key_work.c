@@ -1,5 +1,5 @@
-/* key_work.c - what a call at a key leaves to be done once the key's lock is let go: tickets that
- * other calls have changed are told in their own loops, a timer is set for the next moment at which
+/* key_work.c - what a call at a key leaves to be done once the key's lock is let go: posts go to
+ * the loops of tickets that the call has changed, a timer is set for the next moment at which
  * something becomes due at the key, and readers of events are woken.
  *
  * weir_key_work_collect_news() and weir_key_work_write_events() are called under the key's lock,

@@ -1,10 +1,10 @@
 /* monotonic_sum.h - sums over keys that come and go, as counters that never fall.
  *
- * Of many keys most are told of as one sum. A key that is forgotten takes its counts along, and a
- * sum that falls looks like a restart to programs that compute rates: all that is left of it would
- * seem to have happened at once. So what a sum has lost since it was last asked for is added to it
- * from then on. What was counted in the same while is hidden by that, up to what was lost: such a
- * rate is a little low, never high. */
+ * GET /metrics reports most keys of a large gate as one sum. A key that is forgotten takes its
+ * counts along, and a sum that falls looks like a restart to programs that compute rates: all that
+ * is left of it would seem to have happened at once. So what a sum has lost since it was last asked
+ * for is added to it from then on. What was counted in the same while is hidden by that, up to what
+ * was lost: such a rate is a little low, never high. */
 #ifndef WEIR_GATES_MONOTONIC_SUM_H
 #define WEIR_GATES_MONOTONIC_SUM_H
 
@@ -25,8 +25,8 @@ struct weir_monotonic_sum_span {
     uint64_t ended_ns;
 };
 
-/* Makes of the sums what is told. Adding up takes a while; of two who did it in the same while one
- * may have seen less of a key than the other, which is no loss. */
+/* Turns the sums into counters that never fall. Adding up takes a while; of two callers that do so
+ * at the same time one may have seen less of a key than the other, which is no loss. */
 void weir_monotonic_sum_mend(struct weir_monotonic_sum *rest, struct weir_monotonic_sum_span span,
                              uint64_t counters[WEIR_MONOTONIC_SUM_COUNTERS]);
 

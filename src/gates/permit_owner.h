@@ -88,8 +88,9 @@ WEIR_MUST_CHECK enum weir_status weir_gates_end_holder(struct weir_gates *gates,
  * tenant and address set. From then on the permit is that one's, in the loop `loop_index`, and the
  * other gate ticket is closed. Place, lane, lease and all counts stay as they are; no request in
  * line notices. Not held any more, because its lease is over: WEIR_NOT_HELD, nothing changes, and
- * the owner that had it is told. In the loop of the ticket that has it; where other loops may
- * release the permit as well, by its name, the caller sees to it that none does meanwhile. */
+ * the owner that had it learns that in its loop. In the loop of the ticket that has it; where other
+ * loops may release the permit as well, by its name, the caller sees to it that none does
+ * meanwhile. */
 WEIR_MUST_CHECK enum weir_status weir_gate_ticket_pass(struct weir_gate_ticket *from,
                                                        struct weir_gate_ticket *to,
                                                        uint32_t loop_index);

@@ -19,8 +19,8 @@
  * several callers of a flow share have one of WEIR_DURATION_MAX_NS. */
 #define FORESEEN_MAX_NS (UINT64_C(86400) * WEIR_NS_PER_SECOND)
 
-/* Until when every lane is paused, as the lane that opens first was told to be; 0: one is open, or
- * it is only the breaker's guess. */
+/* Until when every lane is paused: the moment that the upstream stated for the lane that opens
+ * first. 0: a lane is open, or only the breaker's guess pauses one. */
 static uint64_t stated_pause_ns(const struct weir_key *key, uint64_t now_ns)
 {
     struct weir_lane_stats lane;

@@ -13,7 +13,7 @@ struct weir_refusal {
     char detail[512]; /* of a problem that names numbers */
 };
 
-/* Who was refused, and where. */
+/* The request that was refused, and at which gate and key. */
 struct weir_refused {
     const struct weir_config_gate *gate;
     const struct weir_gate_ticket

@@ -159,7 +159,7 @@ static size_t keep_field(char *room, const struct weir_http1_head *head, const c
                          : keep(room, WEIR_ACCESS_WORD_BYTES_MAX, weir_http1_value(data, field));
 }
 
-/* A query may have secrets under names that nobody knows. */
+/* A query may have secrets under names that no list has. */
 static size_t without_query(const char *text, size_t bytes)
 {
     const char *query = bytes == 0 ? NULL : memchr(text, '?', bytes);

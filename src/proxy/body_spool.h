@@ -41,9 +41,9 @@ void weir_body_spool_late(struct weir_exchange *exchange);
 /* All of the body has been written: it has a length from now on, and can be sent. */
 void weir_body_spool_end(struct weir_exchange *exchange);
 
-/* Instead of the bytes `begin` to `end` of the file the text is sent; replaces what was said for
- * that place, below WEIR_BODY_EDITS_MAX, before. Places do not overlap. Requires that all texts fit
- * into WEIR_BODY_EDIT_BYTES_MAX. */
+/* Instead of the bytes `begin` to `end` of the file the text is sent; replaces the edit that had
+ * that place, a number below WEIR_BODY_EDITS_MAX, before. Places do not overlap. Requires that all
+ * texts fit into WEIR_BODY_EDIT_BYTES_MAX. */
 void weir_body_spool_edit(struct weir_exchange *exchange, uint32_t place, uint64_t begin,
                           uint64_t end, struct weir_slice text);
 

@@ -100,7 +100,7 @@ static void release_memory(struct weir_exchange *exchange)
     weir_buffer_release(buffers, &exchange->reply.tail);
 }
 
-/* Lets go of everything. The client has been told, or is about to be closed by its owner. */
+/* Lets go of everything. The client has its answer, or its owner is about to close it. */
 static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
 {
     exchange->client = NULL;

@@ -264,7 +264,8 @@ static uint64_t set_by_upstreams(const struct weir_forward_request *request)
     return names & ~WEIR_FIELD_BIT(OTHER);
 }
 
-/* Proxies say more of who asked than the listed names: certificates, ports, prefixes. */
+/* Proxies describe the client in more fields than the listed ones: certificates, ports,
+ * prefixes. */
 static bool says_who(struct weir_slice name)
 {
     static const char start[] = "x-forwarded-";

@@ -1,8 +1,8 @@
 /* forward.h - heads as they go on: a request's to an upstream, a reply's to a client.
  *
  * What concerns one connection only stays behind (RFC 9110, section 7.6.1), and so does an API key
- * of ours; what an upstream's config sets replaces what the client sent; who asked is told as far
- * as the peer is believed. */
+ * of ours; what an upstream's config sets replaces what the client sent; fields about the client
+ * (X-Forwarded-For) are kept as far as the peer is believed. */
 #ifndef WEIR_PROXY_FORWARD_H
 #define WEIR_PROXY_FORWARD_H
 
