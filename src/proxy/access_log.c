@@ -50,11 +50,16 @@ const size_t weir_access_entry_bytes = sizeof(struct weir_access_entry);
 
 /* ---- secrets ---- */
 
-/* A parameter whose name is one of these, or ends with one behind '-' or '_', has a secret for its
- * value: api_key, X-Amz-Signature, access_token. */
-static const char *const secret_words[] = {"key",       "apikey",        "token",
-                                           "signature", "sig",           "secret",
-                                           "password",  "authorization", "access_token"};
+/* A parameter whose name ends with one of these has a secret for its value: accesstoken,
+ * client_secret, X-Amz-Signature. */
+static const char *const secret_ends[] = {"apikey",     "accesskey",   "secretkey",    "sessionkey",
+                                          "privatekey", "token",       "secret",       "password",
+                                          "passwd",     "passphrase",  "signature",    "credential",
+                                          "jwt",        "credentials", "authorization"};
+
+/* These are also the ends of harmless words (monkey, encode), so they count only as a word of their
+ * own: key, api_key, sessionKey. */
+static const char *const secret_words[] = {"key", "sig", "auth", "pwd", "pass", "code"};
 
 /* The longest name that is looked at; its end decides. */
 #define NAME_BYTES_MAX 64
@@ -86,22 +91,50 @@ static struct weir_slice decode_name(struct weir_slice name, char room[NAME_BYTE
     return (struct weir_slice){room, bytes};
 }
 
+static bool is_lower(char c)
+{
+    return c >= 'a' && c <= 'z';
+}
+
+static bool is_upper(char c)
+{
+    return c >= 'A' && c <= 'Z';
+}
+
+/* Whether a word begins there: at the beginning, behind what is no letter, and where an upper-case
+ * letter is beside a lower-case one (sessionKey, DBKey). */
+static bool begins_word(struct weir_slice name, size_t at)
+{
+    if (at == 0 || (!is_lower(name.data[at - 1]) && !is_upper(name.data[at - 1]))) {
+        return true;
+    }
+    return is_upper(name.data[at]) &&
+           (is_lower(name.data[at - 1]) || (at + 1 < name.bytes && is_lower(name.data[at + 1])));
+}
+
+static bool ends_with(struct weir_slice name, struct weir_slice word)
+{
+    return name.bytes >= word.bytes &&
+           weir_scalar_same_word(
+               (struct weir_slice){name.data + name.bytes - word.bytes, word.bytes}, word);
+}
+
 static bool is_secret(struct weir_slice name)
 {
     char room[NAME_BYTES_MAX];
     struct weir_slice decoded = decode_name(name, room);
-    if (decoded.bytes > 0 && decoded.data[decoded.bytes - 1] == ']') { /* filter[token] */
-        decoded.bytes--;
+    while (decoded.bytes > 0 && !is_lower(decoded.data[decoded.bytes - 1]) &&
+           !is_upper(decoded.data[decoded.bytes - 1])) {
+        decoded.bytes--; /* filter[token], token[0], key2 */
+    }
+    for (size_t i = 0; i < sizeof secret_ends / sizeof secret_ends[0]; i++) {
+        if (ends_with(decoded, weir_slice_of(secret_ends[i]))) {
+            return true;
+        }
     }
     for (size_t i = 0; i < sizeof secret_words / sizeof secret_words[0]; i++) {
         struct weir_slice word = weir_slice_of(secret_words[i]);
-        if (decoded.bytes < word.bytes) {
-            continue;
-        }
-        size_t before = decoded.bytes - word.bytes;
-        struct weir_slice end = {decoded.data + before, word.bytes};
-        char c = before == 0 ? '-' : decoded.data[before - 1];
-        if (weir_scalar_same_word(end, word) && (c == '-' || c == '_' || c == '.' || c == '[')) {
+        if (ends_with(decoded, word) && begins_word(decoded, decoded.bytes - word.bytes)) {
             return true;
         }
     }

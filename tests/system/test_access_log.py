@@ -187,7 +187,7 @@ def test_a_line_names_the_gate_at_which_the_exchange_stood(tmp_path):
 
 SECRETS = ('key=geheim', 'api_key=geheim', 'API-KEY=geheim', 'token=geheim', 'access_token=geheim',
            'signature=geheim', 'X-Amz-Signature=geheim', 'k%65y=geheim', 'a[key]=geheim', 'x=1&key=geheim&y=2',
-           'x;token=geheim')
+           'x;token=geheim', 'accessToken=geheim', 'client%53ecret=geheim', 'pwd=geheim')
 
 
 @pytest.mark.parametrize('format', ['json', 'combined'])

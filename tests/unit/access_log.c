@@ -25,6 +25,58 @@ TEST(the_values_of_secrets_are_masked_and_others_are_not)
     expect_masked("monkey=1&tokens=2&keys=3&design=4", "monkey=1&tokens=2&keys=3&design=4");
 }
 
+TEST(names_of_several_words_are_known_however_they_are_joined)
+{
+    static const char *const secrets[] = {"accessToken",
+                                          "authToken",
+                                          "refreshToken",
+                                          "idToken",
+                                          "clientSecret",
+                                          "sessionKey",
+                                          "apiKey",
+                                          "auth",
+                                          "passwd",
+                                          "pwd",
+                                          "password",
+                                          "jwt",
+                                          "code",
+                                          "credential",
+                                          "sig",
+                                          "pass",
+                                          "X-Amz-Credential",
+                                          "credentials",
+                                          "accesstoken",
+                                          "ACCESS_TOKEN",
+                                          "DBKey",
+                                          "s3Key",
+                                          "authCode",
+                                          "CLIENTSECRET",
+                                          "userPwd",
+                                          "db.passphrase",
+                                          "token[]",
+                                          "keys[key][0]",
+                                          "key2",
+                                          "idJWT",
+                                          "a:token",
+                                          "a%20key",
+                                          "api%4bey",
+                                          "access%54oken"};
+    static const char *const others[] = {
+        "monkey", "MONKEY",    "Monkey",  "encode",   "design",  "author", "oauths", "token_count",
+        "passed", "maxTokens", "keyword", "keys[id]", "compass", "12",     "[]"};
+    char query[64];
+    char expected[64];
+    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++) {
+        snprintf(query, sizeof query, "a=1&%s=geheim", secrets[i]);
+        snprintf(expected, sizeof expected, "a=1&%s=***", secrets[i]);
+        expect_masked(query, expected);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        snprintf(query, sizeof query, "%s=1", others[i]);
+        expect_masked(query, query);
+    }
+}
+
 TEST(a_name_is_known_by_its_escapes_as_well)
 {
     expect_masked("k%65y=1&%6b%65%79=2&%6B%45%59=3", "k%65y=***&%6b%65%79=***&%6B%45%59=***");
@@ -74,6 +126,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_values_of_secrets_are_masked_and_others_are_not),
+        cmocka_unit_test(names_of_several_words_are_known_however_they_are_joined),
         cmocka_unit_test(a_name_is_known_by_its_escapes_as_well),
         cmocka_unit_test(the_end_of_a_long_name_decides),
         cmocka_unit_test(what_is_no_parameter_stays_as_it_is),
