@@ -17,8 +17,7 @@
 /* A post to a ticket that is leaving arrives within so long. */
 #define LEAVING_NS WEIR_NS_PER_MS
 
-static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this,
-                       const char *error);
+static void connect_to(struct weir_exchange *exchange, const char *error);
 
 /* ---- how long anything may take ---- */
 
@@ -164,6 +163,7 @@ void weir_exchange_restart(struct weir_exchange *exchange)
     exchange->reply.status = 0;
     exchange->client->keeps = exchange->request.persists;
     exchange->reconnected = false;
+    exchange->urls_tried = 0;
     exchange->server_failed = false;
 }
 
@@ -214,6 +214,14 @@ bool weir_exchange_is_idempotent(enum weir_http_method method)
            method == WEIR_METHOD_TRACE;
 }
 
+/* This attempt has not reached that server; whether its lane has another one that it has not tried.
+ */
+static bool leave_server(struct weir_exchange *exchange, const struct weir_origin *origin)
+{
+    exchange->urls_tried |= UINT64_C(1) << (origin - origin->upstream->origins);
+    return exchange->urls_tried != UINT64_MAX >> (64 - origin->upstream->config->url_count);
+}
+
 /* The connection broke before anything of a reply came, for a reason that may be known. A pooled
  * one was probably closed before it took anything. That is not certain, so what must not happen
  * twice is not sent again. */
@@ -232,11 +240,14 @@ static void lose_backend(struct weir_exchange *exchange, const char *error)
                       weir_exchange_is_idempotent((enum weir_http_method)exchange->request.method));
     bool whole = exchange->request.keeps_body ||
                  exchange->request.body.bytes == exchange->request.body_ready;
-    if (!exchange->reconnected && harmless && whole) {
+    bool another = fresh && leave_server(exchange, origin);
+    if ((!exchange->reconnected || another) && harmless && whole) {
+        uint64_t urls_tried = exchange->urls_tried;
         weir_exchange_restart(exchange);
+        exchange->urls_tried = urls_tried;
         exchange->reconnected = true;
         exchange->server_failed = fresh; /* should there be no other */
-        connect_to(exchange, fresh ? origin : NULL, error);
+        connect_to(exchange, error);
         return;
     }
     exchange->server_failed = true;
@@ -457,14 +468,13 @@ uint32_t weir_exchange_lane(const struct weir_exchange *exchange)
     return exchange->route->upstreams[lane % exchange->route->upstream_count];
 }
 
-/* Finds a server and a connection, and begins to send. `error` is why the server before could not
- * be used, if that is known. */
-static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this,
-                       const char *error)
+/* Finds a server that was not tried and a connection, and begins to send. `error` is why the server
+ * before could not be used, if that is known. It calls itself at most once for each server. */
+static void connect_to(struct weir_exchange *exchange, const char *error)
 {
     uint32_t index = weir_exchange_lane(exchange);
     struct weir_origin *origin =
-        weir_upstream_choose(&exchange->worker_config->upstreams[index], not_this);
+        weir_upstream_choose(&exchange->worker_config->upstreams[index], exchange->urls_tried);
     weir_exchange_move(exchange, WEIR_EXCHANGE_CONNECTING);
     if (weir_exchange_has_hook(exchange, WEIR_HOOK_ATTEMPT) &&
         !weir_filters_attempt(exchange, exchange->worker_config->upstreams[index].config)) {
@@ -482,9 +492,9 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
     if (backend == NULL && origin != NULL && !our_lack) {
         weir_origin_failed(origin);
         exchange->server_failed = true;
-        if (!exchange->reconnected) {
+        if (leave_server(exchange, origin) || !exchange->reconnected) {
             exchange->reconnected = true;
-            connect_to(exchange, origin, error);
+            connect_to(exchange, error);
             return;
         }
     }
@@ -524,5 +534,5 @@ void weir_exchange_admitted(struct weir_exchange *exchange)
     if (weir_exchange_has_hook(exchange, WEIR_HOOK_ADMITTED) && !weir_filters_admitted(exchange)) {
         return;
     }
-    connect_to(exchange, NULL, NULL);
+    connect_to(exchange, NULL);
 }

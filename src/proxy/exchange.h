@@ -125,6 +125,7 @@ struct weir_exchange {
     uint8_t place;        /* enum weir_exchange_place */
     uint8_t failovers;    /* how often it has left a lane for another one */
     uint64_t lanes_tried; /* by bit: the lanes that have admitted it, where there are several */
+    uint64_t urls_tried;  /* by bit: the servers of its lane that this attempt has not reached */
     uint8_t session;      /* enum weir_exchange_session */
     bool tried_again;     /* its lane has had the request before */
     bool moves;           /* its ticket goes back for another lane, where its tenant is charged */

@@ -36,14 +36,14 @@ static bool better(const struct weir_origin *a, const struct weir_origin *b)
     return a->outstanding < b->outstanding;
 }
 
-struct weir_origin *weir_upstream_choose(struct weir_upstream *upstream,
-                                         const struct weir_origin *not_this)
+struct weir_origin *weir_upstream_choose(struct weir_upstream *upstream, uint64_t tried)
 {
     uint32_t count = upstream->config->url_count;
     struct weir_origin *best = NULL;
     for (uint32_t i = 0; i < count; i++) {
-        struct weir_origin *origin = &upstream->origins[(upstream->next + i) % count];
-        if (origin != not_this && (best == NULL || better(origin, best))) {
+        uint32_t index = (upstream->next + i) % count;
+        struct weir_origin *origin = &upstream->origins[index];
+        if ((tried >> index & 1) == 0 && (best == NULL || better(origin, best))) {
             best = origin;
         }
     }

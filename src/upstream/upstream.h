@@ -85,10 +85,9 @@ const char *weir_origin_open(struct weir_upstream *upstream, uint32_t index,
 void weir_origin_close(struct weir_origin *origin);
 void weir_origin_free(struct weir_origin *origin, const struct weir_allocator *allocator);
 
-/* The server with fewest connections in use among those that are up, but for `not_this`; if none
- * is up, the one that will be up soonest. Null only if there is no other. */
-struct weir_origin *weir_upstream_choose(struct weir_upstream *upstream,
-                                         const struct weir_origin *not_this);
+/* The server with fewest connections in use among those that are up, but for the tried ones (by
+ * bit); if none is up, the one that will be up soonest. Null only if all were tried. */
+struct weir_origin *weir_upstream_choose(struct weir_upstream *upstream, uint64_t tried);
 
 /* A connection to the server could not even begin, or its name has no address. */
 void weir_origin_failed(struct weir_origin *origin);

@@ -340,3 +340,18 @@ async def test_what_a_server_says_beyond_its_reply_is_nobodys():
         for _ in range(3):
             assert (await ask(gateway.port, request())).body == b'ok'
         assert server.connections == 3  # who knows what such a connection says next
+
+
+@run
+async def test_every_url_is_tried_while_nothing_was_sent():
+    """However many are dead, and whether that is known already."""
+    for alive in (1, 2):
+        async with contextlib.AsyncExitStack() as stack:
+            servers = [await stack.enter_async_context(upstream(reply(b'alive'))) for _ in range(alive)]
+            urls = [stack.enter_context(Dead()) for _ in range(4 - alive)]
+            urls[1:1] = servers
+            gateway = await stack.enter_async_context(front(*urls, more='health: { failures: 3, pause: 100ms }'))
+            said = [await ask(gateway.port, request()) for _ in range(30)]
+            assert {message.body for message in said} == {b'alive'}
+            long_body = request('/functions/f', 'Content-Length: 100000', method='POST') + b'x' * 100_000
+            assert (await ask(gateway.port, long_body)).body == b'alive'
