@@ -1,6 +1,6 @@
 // What the gates of weir-client.mjs and memory-gate.mjs share: errors, permits, how a permit is named.
 
-// ---- what is said when there is no permit
+// ---- errors when there is no permit
 
 /** Any failure. What the server did not say is undefined; `type` is then empty. */
 export class WeirError extends Error {

@@ -71,7 +71,7 @@ export interface Counts {
     active: number;
     waiting: number;
     reserved: number;
-    /** null: none, or nobody uses the key. */
+    /** null: none, or the key is not in use. */
     limit: number | null;
     [more: string]: unknown;
 }

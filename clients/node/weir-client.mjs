@@ -7,11 +7,11 @@
 //     const jobs = new Jobs({ queue: 'pricing' });
 //     const job = await jobs.wait((await jobs.submit({ sku: 7 })).id);
 //
-// Where the server is and who asks comes from the options `api` and `token`, else from WEIR_API and WEIR_TOKEN:
+// The server's address and the token come from the options `api` and `token`, else from WEIR_API and WEIR_TOKEN:
 // http://HOST:PORT, https://HOST or unix:/path. MemoryGate, for tests, is in memory-gate.mjs.
 //
-// Who waits stands in the server's line. In run() the connection is the permit: whatever ends the process gives it back
-// at once. acquire() without `hold` has a lease, which the gate renews while the process lives. If a kept
+// Callers that wait stand in the server's line. In run() the connection is the permit: whatever ends the process gives
+// it back at once. acquire() without `hold` has a lease, which the gate renews while the process lives. If a kept
 // connection turns out dead before anything came, the call is made again, once, on a new one. Types: weir-client.d.ts.
 import { randomUUID } from 'node:crypto';
 import http from 'node:http';
@@ -42,7 +42,6 @@ function segment(name) {
     return /^\.+$/.test(text) ? text.replaceAll('.', '%2E') : text;
 }
 
-/** Whose key, by which name, and what else was said: of (permit, more), or of (key, flow, more). */
 /** Connections to a server. */
 class Client {
     constructor({ api, token, tls } = {}) {
@@ -168,7 +167,7 @@ class Client {
                 request.socket.end();
                 setTimeout(() => request.destroy(), ABANDON_MS).unref();
             };
-            if (patienceMs <= TIMER_MAX_MS) { // else whoever asks has more patience than that
+            if (patienceMs <= TIMER_MAX_MS) { // else the caller has more patience than that
                 timer = setTimeout(() => request.destroy(new Error('no answer in time')), patienceMs);
             }
             signal?.addEventListener('abort', onAbort);
@@ -249,13 +248,13 @@ export class Gate extends Client {
         return said.lease_ms ?? null;
     }
 
-    /** Such as { active: 2, waiting: 0, limit: 3, ... }. A key that nobody uses has none, and no limit. */
+    /** Such as { active: 2, waiting: 0, limit: 3, ... }. A key that is not in use has none, and no limit. */
     async counts(key) {
         return (await this.#look(key, this.#path(key))) ??
             { gate: this.gate, key, active: 0, waiting: 0, reserved: 0, limit: null };
     }
 
-    /** Who waits there, in order. */
+    /** The tickets that wait there, in order. */
     async line(key) {
         return (await this.#look(key, this.#path(key, 'line')))?.line ?? [];
     }
@@ -334,7 +333,7 @@ export class Gate extends Client {
         }, Math.min(waitMs, TIMER_MAX_MS)).unref());
     }
 
-    /** What the API says of a key; undefined for one that nobody has used, if its gate is there. */
+    /** What the API says of a key; undefined for one that was never used, if its gate is there. */
     async #look(key, path) {
         try {
             return await this._call('GET', path, undefined, { key });
@@ -475,7 +474,7 @@ async function* readLines(request, response, lost) {
     }
 }
 
-/** Reads a reply: all of it; of a permit that is held, what is said at its beginning. */
+/** Reads a reply: all of it; of a permit that is held, its first part. */
 function receive(response, request, { hold, raw }, answer, fail) {
     const { statusCode: status, headers } = response;
     const whole = !(hold && status === 200);

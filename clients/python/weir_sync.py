@@ -171,7 +171,7 @@ def _load() -> ctypes.CDLL:
 _library = _load()
 
 
-# ---- what is said when there is no permit
+# ---- errors when there is no permit
 
 class WeirError(Exception):
     """Any failure: `status` is a word such as LINE_FULL, `detail` a sentence."""
@@ -347,9 +347,9 @@ class Permit:
 
 class Gate:
     """A gate for the threads of this process. Each key has `limit` permits (None: counted only) and a line of at most
-    `line`, in which one waits up to `timeout` seconds (None: as long as it takes). A permit comes back by itself
-    after its `lease`. Tenants share by `weights` (others have 1), and have at most `tenant_limit` permits and
-    `tenant_line` places at a key."""
+    `line`, in which a caller waits up to `timeout` seconds (None: as long as it takes). A permit comes back after
+    its `lease` even if its holder does nothing. Tenants share by `weights` (others have 1), and have at most
+    `tenant_limit` permits and `tenant_line` places at a key."""
 
     def __init__(self, limit: Optional[int] = 10, timeout: Optional[float] = 10.0, line: int = 1000,
                  lease: Optional[float] = None, *, rates: Sequence[Rate] = (),
@@ -398,7 +398,7 @@ class Gate:
                      value.reserved, value.entered, dict(zip(ENDS, value.ended)))
 
     def configure(self, **settings: Any) -> None:
-        """New settings, as for a new gate. Who waits and who is inside stays."""
+        """New settings, as for a new gate. Waiting callers and holders of permits stay."""
         _check(_library.weir_sync_configure(self._used(), _Settings(**settings).value))
 
     def override(self, key: str, **settings: Any) -> None:

@@ -1,9 +1,9 @@
 /* control.h - how a lane learns what the other side allows: its controller.
  *
- * A lane with a controller has a window instead of a fixed limit, and rates that nobody has to
- * configure. The controller is told when a ticket is sent, what the head of the reply said and when
- * it came, how much output has come so far, and how it ended. It answers whether the next ticket
- * may go, and if not, when to ask again. Two of them can be chosen:
+ * A lane with a controller has a window instead of a fixed limit, and rates that need no
+ * configuration. The controller learns when a ticket is sent, what the head of the reply said and
+ * when it came, how much output has come so far, and how it ended. It answers whether the next
+ * ticket may go, and if not, when to ask again. Two of them can be chosen:
  *
  *   learned  where the provider states its quota, a mirror of the provider's own bucket, kept at a
  *            level from which it neither overflows nor refuses; where it states nothing, a rate
@@ -11,7 +11,7 @@
  *            counting, and by replies that come later because they queue. The default.
  *   aimd     grows by addition while it is used and all is well, falls by a factor when it is not.
  *
- * Everything is told as numbers; reading them out of headers is the caller's part. What makes no
+ * All of this comes as numbers; reading them out of headers is the caller's part. What makes no
  * sense (a limit below zero, a reset after the end of time) is ignored.
  * docs/internals/congestion.md explains the ideas and their figures. */
 #ifndef WEIR_CONTROL_H
@@ -26,7 +26,7 @@
 #define WEIR_WINDOW_MAX       UINT32_C(10000000)
 #define WEIR_CONTROL_RATE_MAX (UINT64_C(1) << 40)
 
-/* Quotas that a lane may be told of: four units, by the minute and by the day. */
+/* Quotas that a lane may have: four units, by the minute and by the day. */
 #define WEIR_QUOTAS_MAX 8
 
 /* The longest Retry-After that is believed. */
@@ -101,15 +101,15 @@ struct weir_control_settings {
 /* What the time in a quota's `reset_ns` leads to. */
 enum weir_reset {
     WEIR_RESET_FULL,  /* until the bucket is full again, if nothing more is spent */
-    WEIR_RESET_WINDOW /* until the counter starts anew */
+    WEIR_RESET_WINDOW /* until the counter restarts */
 };
 
 /* What a reply's headers said of one quota. */
 struct weir_quota {
     enum weir_unit unit;
     enum weir_reset reset;
-    uint64_t period_ns; /* of the limit, where that is known beforehand; 0: it is found out. Two
-                           quotas of one unit are told apart by it */
+    uint64_t period_ns; /* of the limit, where that is known beforehand; 0: it is found out. It
+                         * distinguishes two quotas of one unit */
     int64_t limit;      /* 0: nothing at all is allowed */
     int64_t remaining;
     int64_t remaining_rounding; /* it is right to this; 0: exact */
@@ -150,7 +150,7 @@ struct weir_control_stats {
     double first_token_seconds; /* of late; of learned where replies come whole: all of them */
     double baseline_seconds;    /* when nothing queues up */
     bool rate_active;           /* false: none is measured, or the quotas alone rule */
-    double rate;                /* cost per second found without being told */
+    double rate;                /* cost per second that was measured, not stated */
     double bucket;              /* what may be spent by it */
     double debt;                /* aimd with DEBT: what is owed besides */
     double measured;            /* learned: delivered per second between refusals; 0: none yet */

@@ -1,7 +1,7 @@
 /* estimate.h - what a request will cost, before it is known.
  *
  * The input is counted from its characters. The output is predicted from what came before: per
- * tenant at a key, because the model and who asks say most about it, and from all tenants of the
+ * tenant at a key, because the model and the tenant say most about it, and from all tenants of the
  * key for one that is new. Lanes do not come into it: they lead to the same model, and a ticket
  * needs its cost while it waits, before it has a lane. */
 #ifndef WEIR_ESTIMATE_H

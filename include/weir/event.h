@@ -2,8 +2,8 @@
  *
  * The same ring serves two ends. A caller hands one in with struct weir_news and drains it after
  * each call: that is the event stream. A key may keep one of its own, the recorder, that holds its
- * last decisions. When a ring is full the oldest record makes room, and the reader is told how
- * many it missed. */
+ * last decisions. When a ring is full the oldest record makes room, and the reader learns how many
+ * it missed. */
 #ifndef WEIR_EVENT_H
 #define WEIR_EVENT_H
 

@@ -7,9 +7,10 @@
  * room for a new one, whatever its age. So a client that invents key names pushes out idle keys,
  * but never keeps a new key from being admitted.
  *
- * A key is pinned from weir_gate_take() until weir_key_give(); a pinned key is not forgotten, and
- * whoever holds or waits for a permit keeps a pin. In a program with threads the calls on the gate
- * need one lock of the caller's; weir_key_give() needs none. Lock order: the gate, then a key. */
+ * A key is pinned from weir_gate_take() until weir_key_give(); a pinned key is not forgotten, and a
+ * caller that holds or waits for a permit keeps a pin. In a program with threads the calls on the
+ * gate need one lock of the caller's; weir_key_give() needs none. Lock order: the gate, then a
+ * key. */
 #ifndef WEIR_GATE_H
 #define WEIR_GATE_H
 
@@ -21,7 +22,7 @@
 
 struct weir_gate_options {
     const struct weir_allocator *allocator; /* null: malloc and free */
-    uint64_t seed[2];       /* random, so that nobody can choose names that collide */
+    uint64_t seed[2];       /* random, so that callers cannot choose names that collide */
     uint32_t keys_max;      /* 0: WEIR_KEYS_DEFAULT; see weir_gate_set_keys_max() */
     size_t key_extra_bytes; /* set aside in each key for the caller, up to WEIR_KEY_EXTRA_MAX */
 };

@@ -1,4 +1,5 @@
-/* key.h - the gate's decisions at one key: who goes next, through which lane, and who waits.
+/* key.h - the gate's decisions at one key: which ticket goes next, through which lane, and which
+ * wait.
  *
  * Every call takes the present time and an out-parameter, the news, and does all of its work
  * before it returns: there are no callbacks, clocks, locks or system calls inside. A program with
@@ -42,9 +43,9 @@ enum weir_admission {
     WEIR_REFUSED   /* it is over; `refusal` of the ticket says why */
 };
 
-/* What is told when a permit is given back. On a lane with a controller, a cost that is not known
- * is what was counted while streaming; nothing, if it was refused or failed before it was answered;
- * else the estimate. */
+/* What the caller reports when it gives a permit back. On a lane with a controller, a cost that is
+ * not known is what was counted while streaming; nothing, if it was refused or failed before it was
+ * answered; else the estimate. */
 struct weir_result {
     enum weir_outcome outcome;
     bool cost_known;  /* whether `cost` is what it really cost; else the estimate stands */
@@ -74,10 +75,10 @@ struct weir_explanation {
     enum weir_binding binding;
     uint32_t ahead_own; /* tickets of its own tenant and priority before it */
     uint32_t ahead;     /* estimate of all tickets that go before it */
-    uint64_t start_ns;  /* predicted; 0 while nothing can be told */
+    uint64_t start_ns;  /* predicted; 0 while it cannot be */
 };
 
-/* One who waits. */
+/* A ticket that waits. */
 struct weir_place {
     const struct weir_ticket *ticket; /* valid until the next call on the key */
     struct weir_slice tenant;         /* the same; empty for the anonymous one */
@@ -135,7 +136,7 @@ struct weir_share {
 extern "C" {
 #endif
 
-/* Takes the next ticket whose state somebody else's call has changed: ADMITTED, or ENDED by
+/* Takes the next ticket whose state another caller's call has changed: ADMITTED, or ENDED by
  * timeout, displacement or lapse. Null when there is none. */
 WEIR_API struct weir_ticket *weir_news_next(struct weir_news *news);
 
@@ -171,15 +172,15 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_progress(struct weir_key *key
                                                             struct weir_news *news);
 
 /* Ends a ticket wherever it is: in line it goes away, admitted it gives its permit back with the
- * outcome CANCELLED and its estimate as cost. WEIR_NOT_HELD when it had ended before: somebody
- * else won the race. */
+ * outcome CANCELLED and its estimate as cost. WEIR_NOT_HELD when it had ended before: another call
+ * won the race. */
 WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_cancel(struct weir_key *key,
                                                           struct weir_ticket *ticket,
                                                           uint64_t now_ns, struct weir_news *news);
 
-/* Lets the lease of a permit begin anew, for `lease_ns` from now on. WEIR_NOT_HELD when the ticket
- * is not admitted, also because its lease is over; WEIR_WRONG_KEY as above; WEIR_BAD_DURATION. A
- * permit without a lease stays without. */
+/* Restarts the lease of a permit, for `lease_ns` from now on. WEIR_NOT_HELD when the ticket is not
+ * admitted, also because its lease is over; WEIR_WRONG_KEY as above; WEIR_BAD_DURATION. A permit
+ * without a lease stays without. */
 WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_renew(struct weir_key *key,
                                                          struct weir_ticket *ticket,
                                                          uint64_t lease_ns, uint64_t now_ns,
@@ -203,7 +204,8 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_set_limit(struct weir_key *ke
                                                              struct weir_news *news);
 
 /* Sets by hand, or takes back, what stands above the settings. WEIR_BAD_LIMIT changes nothing. The
- * override goes with the key when that is forgotten: a caller who wants it to stay pins the key. */
+ * override goes with the key when that is forgotten: a caller that wants it to stay pins the
+ * key. */
 WEIR_API WEIR_MUST_CHECK enum weir_status
 weir_key_set_override(struct weir_key *key, const struct weir_override *override, uint64_t now_ns,
                       struct weir_news *news);
@@ -253,16 +255,16 @@ WEIR_API struct weir_explanation weir_key_explain_within(const struct weir_key *
                                                          const struct weir_ticket *ticket,
                                                          uint32_t looks_max, uint64_t now_ns);
 
-/* Those who wait, in the order in which they will go if nobody else comes and costs are as
- * estimated: up to `places_max` of them, which is at most WEIR_PLACES_MAX. Whoever is held back by
- * a limit or rate of its tenant stands where it would without. Returns how many. Looks at every
- * tenant that waits. `ahead` is exact here, and so is what is predicted by it. */
+/* The waiting tickets, in the order in which they will go if no other ticket comes and costs are as
+ * estimated: up to `places_max` of them, which is at most WEIR_PLACES_MAX. A ticket that a limit or
+ * rate of its tenant holds back has the place that it would have without. Returns how many. Looks
+ * at every tenant that waits. `ahead` is exact here, and so is what is predicted by it. */
 WEIR_API uint32_t weir_key_line(const struct weir_key *key, uint64_t now_ns,
                                 struct weir_place *places, uint32_t places_max);
 
-/* How long somebody who came now would wait, from the measured drain: 0 if not at all, WEIR_NEVER
- * while too few have passed to tell, or while its tenant is at its own limit. Requires one of the
- * three priorities. */
+/* How long a ticket that came now would wait, from the measured drain: 0 if not at all, WEIR_NEVER
+ * while too few have passed to predict that, or while its tenant is at its own limit. Requires one
+ * of the three priorities. */
 WEIR_API uint64_t weir_key_predict(const struct weir_key *key, struct weir_slice tenant,
                                    enum weir_priority priority, uint64_t now_ns);
 

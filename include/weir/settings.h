@@ -86,7 +86,7 @@ struct weir_settings {
     struct weir_bound line_by_tenant;
 
     uint64_t timeout_ns; /* in line; 0: WEIR_TIMEOUT_DEFAULT_NS; WEIR_NEVER: none */
-    bool early_reject;   /* whoever will likely start too late is refused at once */
+    bool early_reject;   /* a ticket that will likely start too late is refused at once */
     uint64_t lease_ns;   /* of a permit; 0: none */
     /* How long a tenant that is not needed is kept, and, while the table of keys has room, a key
      * that is at rest; 0: WEIR_FORGET_DEFAULT_NS; WEIR_NEVER: for ever. */

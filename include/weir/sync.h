@@ -1,10 +1,10 @@
 /* sync.h - the same gate for programs with threads: acquire blocks until its turn has come.
  *
- * Built on the core: each key's calls run under one mutex, and a permit given back goes straight
- * to the thread whose turn it is, which sleeps on a word of its own. So there is no thundering
- * herd, nobody is overtaken, and no thread is needed in the background: of those that wait at a
- * key, the one that has waited longest also watches the clock for leases, refills and pauses. The
- * times are those of CLOCK_MONOTONIC.
+ * Built on the core: each key's calls run under one mutex, and a permit given back goes straight to
+ * the thread whose turn it is, which sleeps on a word of its own. So there is no thundering herd,
+ * no thread is overtaken, and no thread is needed in the background: of those that wait at a key,
+ * the one that has waited longest also watches the clock for leases, refills and pauses. The times
+ * are those of CLOCK_MONOTONIC.
  *
  * A thread waits until it is admitted, its timeout passes, its token is fired or its place is taken
  * by a tenant below its share; exactly one of them wins. Every function may be called from any
@@ -119,8 +119,8 @@ WEIR_API enum weir_status weir_sync_release(struct weir_permit *permit,
  * so it is not for signal handlers. */
 WEIR_API void weir_token_fire(struct weir_token *token);
 
-/* As the last call on the key has left it: a lease that ran out since, with nobody waiting for it,
- * still counts. */
+/* As the last call on the key has left it: a lease that ran out since, while no thread waits for
+ * it, still counts. */
 WEIR_API struct weir_key_stats weir_sync_get_stats(struct weir_sync_key *key);
 
 /* Calls `visit` with the key under its lock, after what was due has been done: for

@@ -1,12 +1,12 @@
 /* telemetry.h - telling others what the gate and its lanes do, in a form that they know.
  *
- * A sink is one function with a context. The caller, who knows providers, models and tenants by
- * name, tells it five things: how long a request waited, what a lane's controller believes, errors,
- * latencies and retries. Most of it is in the events of a key: weir_telemetry_feed() makes measures
- * of them, after the caller has let go of the key's lock. The first token and a retry are known to
- * the caller alone. Nothing here is called by the gate itself, and nothing here does any I/O: sinks
- * that write are handed a function to write with. A sink is not safe to share between threads
- * without a lock; weir/sync.h brings one.
+ * A sink is one function with a context. The caller, which knows providers, models and tenants by
+ * name, gives it five measurements: how long a request waited, what a lane's controller believes,
+ * errors, latencies and retries. Most of it is in the events of a key: weir_telemetry_feed() makes
+ * measures of them, after the caller has let go of the key's lock. The first token and a retry are
+ * known to the caller alone. Nothing here is called by the gate itself, and nothing here does any
+ * I/O: sinks that write are handed a function to write with. A sink is not safe to share between
+ * threads without a lock; weir/sync.h brings one.
  *
  * Ready-made: null, console (lines of text), memory (for tests), counters, and Prometheus text. */
 #ifndef WEIR_TELEMETRY_H
@@ -42,7 +42,7 @@ struct weir_telemetry {
     void (*tell)(void *context, const struct weir_measure *measure);
 };
 
-/* What the caller calls those whom an event is about. The texts must stay during the call. */
+/* The caller's names for the lane and tenant of an event. The texts must stay during the call. */
 struct weir_telemetry_labels {
     struct weir_slice provider;
     struct weir_slice model;

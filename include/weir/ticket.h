@@ -75,7 +75,7 @@ enum weir_outcome {
  * `output_max`: the cost is then the input and the output that is predicted. Otherwise a cost of 0
  * stands for 1, and a cost without input is all input. */
 struct weir_request {
-    struct weir_slice tenant; /* who asks; read during the call only */
+    struct weir_slice tenant; /* the tenant that asks; read during the call only */
     enum weir_priority priority;
     uint32_t cost;        /* expected, input and output; up to WEIR_COST_MAX; 0: see above */
     uint32_t input;       /* what is known of it beforehand; weir_estimate_input() */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What the compiler may be told of a function; compilers that do not know a word go without it. */
+/* Attributes of functions; compilers that do not know one go without it. */
 #if defined(__GNUC__)
 #define WEIR_API        __attribute__((visibility("default")))
 #define WEIR_MUST_CHECK __attribute__((warn_unused_result))
@@ -31,7 +31,7 @@
  * them and a clock reading do not overflow. */
 #define WEIR_DURATION_MAX_NS (UINT64_MAX / 4)
 
-/* Bytes that belong to somebody else; not terminated. */
+/* Bytes that belong to another owner; not terminated. */
 struct weir_slice {
     const char *data;
     size_t bytes;
@@ -43,8 +43,8 @@ static inline struct weir_slice weir_slice_of(const char *text)
     return slice;
 }
 
-/* Where memory comes from. `release` is told the size that was asked for. A null allocator
- * pointer stands for malloc and free wherever one is taken. */
+/* Where memory comes from. `release` gets the size that was asked for. A null allocator pointer
+ * stands for malloc and free wherever one is taken. */
 struct weir_allocator {
     void *context;
     void *(*allocate)(void *context, size_t bytes); /* null when there is none left */

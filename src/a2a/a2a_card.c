@@ -113,7 +113,7 @@ static struct weir_a2a_place place_of(const struct weir_a2a *a2a)
                                    .context = exchange};
 }
 
-/* Says what a card has lost: whoever looks for it should find the reason. */
+/* Logs what a card has lost, so that an operator finds the reason. */
 static void report_changes(const struct weir_a2a *a2a, const struct weir_a2a_card_changes *changes)
 {
     const struct weir_exchange *exchange = a2a->exchange;

@@ -50,7 +50,7 @@ struct weir_a2a {
     uint32_t gate;                  /* its number among all gates */
     uint8_t call;                   /* enum weir_a2a_call */
     uint8_t by_path;                /* the same, as the path says */
-    uint8_t life;                   /* enum weir_a2a_life: what was told last */
+    uint8_t life;                   /* enum weir_a2a_life: the last one that was read */
     uint8_t priority;               /* enum weir_priority */
     bool is_bare;                   /* no JSON-RPC: the reply is the result itself */
     bool is_post;                   /* only then the request's body says which call it is */

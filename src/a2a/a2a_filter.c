@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 /* A card must come whole, and each time, to be rewritten. A body is held before it goes on, so its
- * sender has been told to go on already. */
+ * sender has had its 100 already. */
 #define NOT_FOR_AGENTS                                                             \
     (WEIR_FIELD_BIT(RANGE) | WEIR_FIELD_BIT(IF_RANGE) | WEIR_FIELD_BIT(IF_MATCH) | \
      WEIR_FIELD_BIT(IF_NONE_MATCH) | WEIR_FIELD_BIT(IF_MODIFIED_SINCE) |           \

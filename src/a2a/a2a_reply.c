@@ -12,7 +12,7 @@
 
 #include <assert.h>
 
-/* ---- what was told about a task ---- */
+/* ---- what replies say about a task ---- */
 
 static enum weir_outcome outcome_of(enum weir_a2a_life life)
 {

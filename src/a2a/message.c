@@ -1,6 +1,6 @@
 /* message.c - one table of both versions' methods and states, and the places of what is read.
  *
- * A task is told about in these forms; below `result` in JSON-RPC, at the top in HTTP+JSON and in
+ * Messages report a task in these forms; below `result` in JSON-RPC, at the top in HTTP+JSON and in
  * push notifications:
  *
  *   0.3   {"kind": "task", "id": …, "status": {"state": …}}
@@ -10,8 +10,8 @@
  *         {"statusUpdate": {"taskId": …, "status": {"state": …}}}
  *         {"artifactUpdate": {"taskId": …}}
  *
- * At the top of a message of JSON-RPC, `id` is the request's; a task stands there only in a message
- * without `result`. Every function works on memory of its caller's, and may run in any thread. */
+ * At the top of a message of JSON-RPC, `id` is the request's; only a message without `result` has a
+ * task at its top. Every function works on memory of its caller's, and may run in any thread. */
 #include "a2a/message.h"
 
 #include "base/slice.h"

@@ -73,7 +73,7 @@ enum weir_a2a_life {
 };
 
 struct weir_a2a_news {
-    enum weir_a2a_life life; /* UNKNOWN: nothing was said about a task */
+    enum weir_a2a_life life; /* UNKNOWN: the message names no task's state */
     struct weir_slice task;  /* its id, 1 .. WEIR_JSON_VALUE_BYTES_MAX bytes; of the reader's */
 };
 

@@ -1,7 +1,7 @@
 /* arena.h - memory that is taken piece by piece and given back all at once.
  *
  * Pieces are cut from the front of a chunk; when one does not fit, another chunk is fetched. There
- * is no way to give a single piece back, so nothing has to remember them: whoever owns the arena
+ * is no way to give a single piece back, so nothing has to remember them: the owner of the arena
  * owns everything in it. */
 #ifndef WEIR_BASE_ARENA_H
 #define WEIR_BASE_ARENA_H

@@ -1,5 +1,5 @@
-/* hash.h - SipHash-1-3: names come from outside, so their hash is keyed. Without the seed nobody
- * can choose names that fall into one chain. */
+/* hash.h - SipHash-1-3: names come from outside, so their hash is keyed. Without the seed an
+ * attacker cannot choose names that fall into one chain. */
 #ifndef WEIR_BASE_HASH_H
 #define WEIR_BASE_HASH_H
 

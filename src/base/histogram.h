@@ -20,7 +20,7 @@ struct weir_histogram_scale {
 #define WEIR_JOB_RUN_BUCKETS   10
 
 /* Waits in line and requests: up to ten minutes; replies of LLMs: up to half an hour. Each has all
- * ends of the short one below it, so what is counted by it can be told by that. */
+ * ends of the short one below it, so counts by the long one can be reported by the short one. */
 extern const struct weir_histogram_scale weir_scale_duration;
 extern const struct weir_histogram_scale weir_scale_llm_wait;
 extern const struct weir_histogram_scale weir_scale_llm_reply;

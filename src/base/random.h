@@ -1,7 +1,7 @@
 /* random.h - splitmix64: numbers that look random, from a state of 64 bits.
  *
  * Every number comes once in 2^64 calls. The same state gives the same sequence on every machine.
- * Whoever knows one number can compute the next, so this is not for secrets. */
+ * An attacker that knows one number can compute the next, so this is not for secrets. */
 #ifndef WEIR_BASE_RANDOM_H
 #define WEIR_BASE_RANDOM_H
 

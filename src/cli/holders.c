@@ -1,4 +1,4 @@
-/* holders.c - `weir holders GATE KEY`: lists who holds permits at a key. */
+/* holders.c - `weir holders GATE KEY`: lists the holders of permits at a key. */
 #include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/flags.h"

@@ -30,7 +30,7 @@ int weir_cli_job_ask_status(struct weir_persist *persist, const char *id, bool w
     int status = weir_persist_call(persist, &call);
     if (waits && status == 0 && !weir_cli_job_is_over(persist->client->document) &&
         weir_clock_ns() - began_ns < WEIR_CLI_JOB_LOOK_S * WEIR_NS_PER_SECOND / 2) {
-        weir_persist_rest(persist); /* a server that drains keeps nobody waiting */
+        weir_persist_rest(persist); /* a server that drains answers at once */
     }
     return status;
 }
@@ -232,7 +232,7 @@ int weir_cli_job_each(const char *command, const struct weir_options *options, c
         int status = do_one(&client, *ids, action);
         worst = status != 0 ? status : worst;
         if (status != 0 && client.status == 0) {
-            break; /* nobody is there: the others would fare the same */
+            break; /* no server answers: the other jobs would fail likewise */
         }
     }
     weir_api_client_deinit(&client);

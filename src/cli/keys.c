@@ -106,7 +106,7 @@ static int print_table(const struct weir_key_list *list)
     return printed ? 0 : fail("the list cannot be written");
 }
 
-/* Without their hashes: nobody needs them, and they are none of a reader's business. */
+/* Without their hashes, which a reader of the list does not need and must not have. */
 static json_t *describe(const struct weir_key_list *list)
 {
     json_t *keys = json_array();
@@ -172,7 +172,7 @@ static int add(const struct weir_options *options, struct weir_slice data)
     } else if (puts(text) == EOF || fflush(stdout) != 0) {
         status = fail("the key cannot be written, and so it is revoked");
     }
-    /* A key that nobody has seen is of no use to anybody. */
+    /* A key that was never shown is of no use. */
     if (status != 0 && !weir_key_file_revoke(data, id, &fault)) {
         fail(fault.error);
     }

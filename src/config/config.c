@@ -175,7 +175,8 @@ static void check_guarded(struct weir_reader *reader, const struct weir_yaml *ro
     }
 }
 
-/* Whoever reaches the API can stop and start everything, and with the protocol run jobs. */
+/* A client that reaches the API can stop and start everything; one that reaches the protocol can
+ * run jobs. */
 static void check_reach(struct weir_reader *reader, const struct weir_yaml *root)
 {
     const struct weir_config *config = reader->config;

@@ -1,7 +1,7 @@
 /* config.h - a configuration file as one struct: complete, checked, and never changed again.
  *
  * Every default stands in it, every name that refers to something has become an index, and every
- * value is within the bounds that the rest of the program states, so whoever uses it need not ask
+ * value is within the bounds that the rest of the program states, so its users need not check
  * again. docs/reference/config.md describes the file; the comments here only say what differs in
  * the struct.
  *
@@ -18,7 +18,7 @@
 
 #define WEIR_CONFIG_NONE UINT32_MAX /* where an index is expected: there is none */
 
-/* ---- where to listen, and who is believed ---- */
+/* ---- where to listen, and which clients are believed ---- */
 
 enum weir_config_address_kind {
     WEIR_CONFIG_ADDRESS_TCP,
@@ -68,7 +68,7 @@ struct weir_config_listener {
 enum weir_config_network_kind {
     WEIR_CONFIG_NETWORK_V4,
     WEIR_CONFIG_NETWORK_V6,
-    WEIR_CONFIG_NETWORK_UNIX /* whoever comes through a Unix socket */
+    WEIR_CONFIG_NETWORK_UNIX /* every client of a Unix socket */
 };
 
 struct weir_config_network {
@@ -99,7 +99,7 @@ struct weir_config_rename {
 
 /* How servers with https are judged. */
 struct weir_config_tls {
-    struct weir_slice ca; /* a file; empty: those whom the system trusts */
+    struct weir_slice ca; /* a file; empty: the authorities that the system trusts */
     uint32_t ca_line;
     struct weir_slice server_name; /* empty: the host that the url names */
     bool verify;
@@ -136,7 +136,7 @@ struct weir_config_limit {
     enum weir_config_kind kind;
     uint32_t start;
     uint32_t min;
-    uint32_t max;     /* 0: none is named, and the controller, which is LEARNED, has its own */
+    uint32_t max;     /* 0: the config names none; then the controller is LEARNED, with its own */
     bool start_usual; /* ADAPTIVE: `start` was not named, and depends on what the upstream says */
 };
 
@@ -180,7 +180,7 @@ struct weir_config_rules {
     struct weir_aimd_settings aimd;  /* complete, whatever the controller */
     enum weir_controller controller; /* NONE unless the limit or the tokens are adaptive */
     enum weir_settle settle;         /* DEBT: the tokens are fixed, or the controller is AIMD */
-    enum weir_estimate estimate;     /* NONE: nobody predicts; LLM gates always have one */
+    enum weir_estimate estimate;     /* NONE: no prediction; LLM gates always have one */
 };
 
 /* What a gate has that names neither a limit nor how long its line waits. */
@@ -390,7 +390,7 @@ struct weir_config_api_token {
     struct weir_slice name;
     uint32_t line;
     struct weir_slice token;  /* a secret: never shown; empty: it stands in `file` */
-    struct weir_slice file;   /* to be read by whoever checks tokens */
+    struct weir_slice file;   /* read by the code that checks tokens */
     uint32_t scopes;          /* at least one of enum weir_config_scope */
     struct weir_slice tenant; /* empty: any */
 };
@@ -404,7 +404,7 @@ enum weir_config_unpriced {
     WEIR_CONFIG_UNPRICED_FREE
 };
 
-/* What a tenant may do wherever it goes; what it may do at a gate stands there. */
+/* What a tenant may do at all gates; each gate has what it may do there. */
 struct weir_config_tenant {
     struct weir_slice name; /* empty: all that are not named */
     uint32_t line;
@@ -460,7 +460,7 @@ struct weir_config_metrics {
     bool llm_names; /* also llm_*, the names that dashboards for LLM gateways know */
 };
 
-/* Who is asked for the addresses of names. */
+/* The servers that are asked for the addresses of names. */
 struct weir_config_dns {
     const struct weir_config_address *servers; /* IP addresses */
     uint32_t server_count;                     /* 0: those that the system names */
@@ -519,11 +519,11 @@ struct weir_config_options {
     struct weir_config_errors *notes;    /* filled likewise with values that meant something else to
                                             Weir 0.1.0; null: not looked for */
     bool without_secrets; /* a ${NAME} that is not set is no mistake, and its value means nothing:
-                             for who wants to know something else */
+                             for callers that check something else */
 };
 
 /* Reads a file. Exactly one of two is the case afterwards: the result is true and `*config` the
- * caller's, to be destroyed by it, or `errors`, which this call starts anew, has at least one. */
+ * caller's, to be destroyed by it, or `errors`, which this call empties first, has at least one. */
 WEIR_MUST_CHECK bool weir_config_load_file(const char *path,
                                            const struct weir_config_options *options,
                                            struct weir_config **config,

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* More than anybody mends in one go. */
+/* More than a user mends in one go. */
 #define WEIR_CONFIG_ERRORS_MAX      20
 #define WEIR_CONFIG_ERROR_BYTES_MAX 768
 

@@ -2,7 +2,8 @@
  *
  * A section prints its fields in the order of its table: each row has a `print` beside its `read`.
  * A row that says nothing is left out: an empty text, a number that is 0 where 0 cannot be named, a
- * word that nobody chose. A section or list without any entry is left out with its name.
+ * word that the config does not choose. A section or list without any entry is left out with its
+ * name.
  *
  * Entries stand in levels: on lines of their own, in braces or in brackets. A level's name and
  * bracket are written with its first entry. */

@@ -22,8 +22,8 @@ struct weir_reader {
     struct weir_config_errors *errors;
     struct weir_config_gate *gates;         /* the configuration's, until they are complete */
     struct weir_config_upstream *upstreams; /* likewise */
-    bool no_memory;                         /* told once, at the end */
-    bool environment_told[2];               /* mistakes in the environment are told once, too */
+    bool no_memory;                         /* reported once, at the end */
+    bool environment_told[2];               /* mistakes in the environment are reported once, too */
 };
 
 struct weir_field;
@@ -201,7 +201,8 @@ bool weir_reader_is_secret(const struct weir_yaml *node);
 void weir_read_section(struct weir_reader *reader, const struct weir_yaml *node,
                        const struct weir_section *section, void *target);
 
-/* Zeroed memory for `count` items, or null, which is told at the end. Not null for a count of 0. */
+/* Zeroed memory for `count` items, or null, which is reported at the end. Not null for a count of
+ * 0. */
 void *weir_reader_allocate(struct weir_reader *reader, uint32_t count, size_t item_bytes);
 
 /* Zeroed memory for what a mapping (of names) or a list has, as many as `*count` says afterwards;

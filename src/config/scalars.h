@@ -51,7 +51,7 @@ struct weir_money_text {
 
 struct weir_money_text weir_scalar_show_money(uint64_t billionths);
 
-/* 10%: a number and its sign, which always stands there. Any number, however large. */
+/* 10%: a number and its sign, which cannot be left out. Any number, however large. */
 bool weir_scalar_percent(struct weir_slice text, uint64_t *percent);
 
 /* Where a value stands in a JSON text: up to 8 names with dots between, such as usage.input_tokens.

@@ -10,7 +10,7 @@ extern const struct weir_section weir_section_top;
 
 /* The readers of whole sections have a struct weir_config for their target. */
 
-/* schema_server.c: where to listen, who is asked for names, and who is believed. */
+/* schema_server.c: where to listen, the servers for names, and which clients are believed. */
 extern const struct weir_section weir_section_listener;
 extern const struct weir_section weir_section_events;
 weir_field_read weir_read_events;

@@ -6,7 +6,8 @@
 
 #define UNGATED_MAX 64
 
-/* What opens a connection, what asks whether it lives, and what is said about other requests. */
+/* The call that opens a connection, the one that checks that it lives, and notices about other
+ * requests. */
 static const struct weir_slice ungated_default[] = {
     {"initialize", sizeof "initialize" - 1},
     {"ping", sizeof "ping" - 1},

@@ -273,7 +273,7 @@ void weir_finish_llm(struct weir_reader *reader, const struct weir_yaml *node,
                      struct weir_config_route *route)
 {
     if (route->llm == WEIR_CONFIG_LLM_NONE) {
-        if (weir_yaml_get(node, "llm") == NULL) { /* else it has been told what is wrong with it */
+        if (weir_yaml_get(node, "llm") == NULL) { /* else its mistake has been reported */
             tell_useless(reader, node);
         }
         return;

@@ -40,7 +40,8 @@ static struct weir_slice name_at(const struct named *named, uint32_t index)
     return *(const struct weir_slice *)((const char *)named->items + index * named->item_bytes);
 }
 
-/* The index of the one that the value names, or WEIR_CONFIG_NONE, which has been told. */
+/* The index of the one that the value names, or WEIR_CONFIG_NONE for a mistake, which has been
+ * reported. */
 static uint32_t find_name(struct weir_reader *reader, const struct weir_yaml *value,
                           const struct named *named)
 {
@@ -53,7 +54,7 @@ static uint32_t find_name(struct weir_reader *reader, const struct weir_yaml *va
             return i;
         }
     }
-    /* Comparing with all names is slow, so not for complaints that nobody will see. */
+    /* Comparing with all names is slow, so not for errors that are not kept. */
     if (weir_config_errors_have_room(reader->errors)) {
         struct weir_suggestion suggestion = weir_suggestion_for(name);
         for (uint32_t i = 0; i < named->count; i++) {
@@ -588,7 +589,7 @@ static bool same_source(const struct weir_config_source *a, const struct weir_co
 }
 
 /* Two routes between which the model decides: what is needed before the body is read must be the
- * same. False if it is not, which is told. */
+ * same. False if it is not, which is reported. */
 static bool agree(struct weir_reader *reader, const struct draft *drafts,
                   const struct weir_config_route *a, const struct weir_config_route *b,
                   uint32_t index)
@@ -699,7 +700,8 @@ static bool join_by_model(struct weir_reader *reader, const struct draft *drafts
     return agree(reader, drafts, a, b, second->pattern->route);
 }
 
-/* Links the routes of the same paths, in order. False if two of them are a tie, which is told. */
+/* Links the routes of the same paths, in order. False if two of them are a tie, which is
+ * reported. */
 static bool link_routes(struct weir_reader *reader, const struct draft *drafts,
                         const struct ordered *same, uint32_t count)
 {

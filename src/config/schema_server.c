@@ -270,7 +270,7 @@ static const struct weir_field events_fields[] = {
 
 WEIR_SECTION(weir_section_events, "events", events_fields);
 
-/* What is said of a file has no meaning without one. */
+/* The fields about a file have no meaning without one. */
 void weir_read_events(struct weir_reader *reader, const struct weir_yaml *value,
                       const struct weir_field *field, void *target)
 {
@@ -287,7 +287,7 @@ void weir_read_events(struct weir_reader *reader, const struct weir_yaml *value,
     }
 }
 
-/* ---- who is asked for names ---- */
+/* ---- the servers for names ---- */
 
 static void read_dns_servers(struct weir_reader *reader, const struct weir_yaml *value,
                              const struct weir_field *field, void *target)
@@ -328,7 +328,7 @@ static const struct weir_field dns_fields[] = {
 
 WEIR_SECTION_IN_BRACES(weir_section_dns, "dns", dns_fields);
 
-/* ---- who is believed ---- */
+/* ---- which clients are believed ---- */
 
 static void read_network(struct weir_reader *reader, const struct weir_yaml *item,
                          struct weir_config_network *network)

@@ -412,7 +412,7 @@ void weir_read_upstreams(struct weir_reader *reader, const struct weir_yaml *val
 
 static void finish_upstream(struct weir_config_upstream *upstream, uint64_t first_byte_ns)
 {
-    if (upstream->first_byte_timeout_ns == 0) { /* which nobody can name */
+    if (upstream->first_byte_timeout_ns == 0) { /* which a config cannot name */
         upstream->first_byte_timeout_ns = first_byte_ns;
     }
 }
@@ -424,7 +424,7 @@ void weir_finish_upstreams(struct weir_reader *reader)
         const struct weir_config_route *route = &config->routes[i];
         uint32_t count = route->llm == WEIR_CONFIG_LLM_NONE ? 0 : route->upstream_count;
         for (uint32_t j = 0; j < count; j++) {
-            if (route->upstreams[j] != WEIR_CONFIG_NONE) { /* that is told as a mistake */
+            if (route->upstreams[j] != WEIR_CONFIG_NONE) { /* else reported as a mistake */
                 finish_upstream(&reader->upstreams[route->upstreams[j]], FIRST_BYTE_LLM_NS);
             }
         }

@@ -12,7 +12,7 @@ struct weir_source {
 };
 
 /* Reads the file, up to one byte more than a text may have, which then tells that there is more.
- * From now on errors are told under its name. False, with one of them, if it cannot be read; else
+ * From now on errors have its name. False, with one of them, if it cannot be read; else
  * weir_source_close() gives the memory back. A null allocator is libc's. */
 WEIR_MUST_CHECK bool weir_source_open(struct weir_source *source, const char *path,
                                       const struct weir_allocator *allocator,

@@ -46,7 +46,7 @@ static size_t distance_of(struct weir_slice a, struct weir_slice b)
     return above[b.bytes];
 }
 
-/* Somebody who writes `prio` may well mean `priority`. Shorter beginnings say too little. */
+/* A user that writes `prio` may well mean `priority`. Shorter beginnings say too little. */
 static bool abbreviates(struct weir_slice word, struct weir_slice candidate)
 {
     return word.bytes >= 3 && word.bytes < candidate.bytes &&

@@ -1,4 +1,4 @@
-/* suggest.h - which of the known words somebody who mistyped one may have meant.
+/* suggest.h - which known word a mistyped one may have meant.
  *
  * Start with the word, offer every candidate, and look at `best`. A candidate counts when at most
  * one letter is wrong, or a third of them: left out, added, changed or swapped with its neighbour;

@@ -2,7 +2,7 @@
  *
  *     header:NAME   what the request has in that header; only alone
  *     {name}        what the match has captured under that name
- *     {tenant}      who asks; {upstream} where it goes; {model} which model the body names
+ *     {tenant}      the tenant; {upstream} where it goes; {model} which model the body names
  *     {json:a.b}    the value at that path of the body, which is JSON; alone also json:a.b
  *     other text    itself */
 #ifndef WEIR_CONFIG_TEMPLATE_H
@@ -17,7 +17,7 @@
 enum weir_config_source_kind weir_template_reserved(struct weir_slice name);
 
 /* Reads a template with the captures of that pattern. Null and a count of 0 for a mistake, which
- * has been told. The parts live in the configuration. */
+ * has been reported. The parts live in the configuration. */
 const struct weir_config_source *weir_template_read(struct weir_reader *reader,
                                                     const struct weir_yaml *value,
                                                     const struct weir_pattern *pattern,

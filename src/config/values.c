@@ -50,7 +50,8 @@ void weir_read_text(struct weir_reader *reader, const struct weir_yaml *value,
     *(struct weir_slice *)target = weir_reader_text(reader, value, "some text");
 }
 
-/* Whether the value is a number between the field's bounds; else it is told what was expected. */
+/* Whether the value is a number between the field's bounds; else an error says what was
+ * expected. */
 static bool take_number(struct weir_reader *reader, const struct weir_yaml *value,
                         const struct weir_field *field, uint64_t *number)
 {

@@ -208,7 +208,7 @@ static void check_arguments(struct lint *lint)
     }
 }
 
-/* ---- who is believed ---- */
+/* ---- which clients are believed ---- */
 
 /* Whether other machines reach a listener for requests while the file does not say which of them
  * are believed. */

@@ -280,7 +280,7 @@ static bool add_scalar(struct builder *builder, const yaml_event_t *event)
         node->kind = WEIR_YAML_REFUSED;
         if (builder->container != NULL && builder->container->kind == WEIR_YAML_MAPPING &&
             builder->key == NULL) {
-            return false; /* a name that cannot be told */
+            return false; /* a name that cannot be shown */
         }
     }
     return place_node(builder, node);

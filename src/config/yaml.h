@@ -37,9 +37,9 @@ struct weir_yaml {
     struct weir_yaml *last;
 };
 
-/* Reads the text into a tree in the arena. False when there is no tree, with at least one error
- * told. Also when the result is true errors may have been told, of which the tree shows the rest:
- * a second value of the same name stays in it, for one. */
+/* Reads the text into a tree in the arena. False when there is no tree, with at least one error in
+ * `errors`. Also when the result is true `errors` may have some; the tree then has the rest of the
+ * file: a second value of the same name stays in it, for one. */
 WEIR_MUST_CHECK bool weir_yaml_read(struct weir_slice text, struct weir_arena *arena,
                                     struct weir_config_errors *errors, struct weir_yaml **root);
 

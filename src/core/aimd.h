@@ -3,8 +3,8 @@
  * The window grows by one per window of successes, and only while it is what holds requests back;
  * it falls once per window of losses, and a little when first tokens come late. The rate grows with
  * the time in which it was what held requests back, and falls at most once per round trip. Where
- * the provider states a quota, that replaces what was guessed and lifts a maximum that nobody set.
- */
+ * the provider states a quota, that replaces what was guessed and lifts a maximum that the settings
+ * leave open. */
 #ifndef WEIR_CORE_AIMD_H
 #define WEIR_CORE_AIMD_H
 
@@ -20,7 +20,7 @@ struct weir_aimd {
     double rate;
     double rate_min;
     double rate_max;
-    bool rate_max_set; /* by the settings, so that nobody lifts it */
+    bool rate_max_set; /* by the settings, so that a quota does not lift it */
     bool owes;         /* WEIR_SETTLE_DEBT */
     double step;       /* what the next five mean: struct weir_aimd_settings */
     double beta;       /* factors, not percentages */
@@ -42,7 +42,7 @@ void weir_aimd_set(struct weir_aimd *aimd, double window);
 /* The provider states a rate, which it did not before. */
 void weir_aimd_state(struct weir_aimd *aimd, double rate);
 
-/* Lets the bucket flow in. `alone`: somebody waited for it and for nothing else. */
+/* Lets the bucket flow in. `alone`: a ticket waited for it and for nothing else. */
 void weir_aimd_advance(struct weir_aimd *aimd, double passed_s, bool alone);
 
 /* Seconds until the bucket covers the amount, or is full; 0: now. */

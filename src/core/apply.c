@@ -103,7 +103,7 @@ static bool prepare_tenants(const struct weir_key *key, struct preparation *plan
     return true;
 }
 
-/* Room for everybody in the heaps that the new bounds need. */
+/* Room for all turns in the heaps that the new bounds need. */
 static bool prepare_crowds(struct weir_key *key, const struct weir_settings *settings)
 {
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
@@ -228,7 +228,7 @@ static struct weir_tenant_buckets *take_spare(struct preparation *plan)
 }
 
 /* Out of the ready heaps and in again, so that their weights are those of the settings, and what
- * held or parked the tenant is looked at anew. */
+ * held or parked the tenant is checked again. */
 static void change_tenant(struct weir_key *key, struct preparation *plan,
                           const struct weir_tenant_settings *settings, struct weir_tenant *tenant)
 {
@@ -293,7 +293,7 @@ static void change(struct weir_key *key, struct preparation *plan, struct weir_r
     change_meter(key, plan);
     change_lanes(key, plan, news);
     key->controlled = is_controlled(key);
-    key->awaiting = key->controlled; /* new ones are yet to be told */
+    key->awaiting = key->controlled; /* new ones do not know it yet */
     disband_crowds(key, plan->settings);
     for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
         struct weir_tenant *tenant = weir_container_of(at, struct weir_tenant, link);

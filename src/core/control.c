@@ -8,8 +8,8 @@
 #include <assert.h>
 #include <math.h>
 
-/* Prices change while somebody waits, so the head of the line asks again after half of what it was
- * told, within these. */
+/* Prices change while tickets wait, so the head of the line asks again after half of the predicted
+ * wait, within these. */
 #define ASK_MIN_NS (UINT64_C(5) * 1000 * 1000)
 #define ASK_MAX_NS (UINT64_C(250) * 1000 * 1000)
 
@@ -285,7 +285,7 @@ uint64_t weir_control_rest_ns(const struct weir_control *control, uint64_t now_n
 void weir_control_describe(const struct weir_control *believed, uint64_t now_ns,
                            struct weir_control_stats *stats)
 {
-    /* Time passes for it only when somebody waits or goes; what is told is of now. */
+    /* Time passes for it only when a ticket waits or goes; the description is of now. */
     struct weir_control present = *believed;
     const struct weir_control *control = &present;
     enum weir_limit_reason reason;

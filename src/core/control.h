@@ -3,9 +3,9 @@
  *
  * In common are the ledger of what has been charged, the mirrors of stated quotas, and what the
  * provider's rule makes of a ticket's cost. A kind (control_learned.c, control_aimd.c) adds a rate
- * found without being told, and a window. Every call costs O(1), allocates nothing and takes the
- * time; between two calls nothing happens by itself. control.c has what is asked before somebody
- * goes, control_request.c what becomes known of one that has gone. */
+ * that it measures itself, and a window. Every call costs O(1), allocates nothing and takes the
+ * time; between two calls nothing happens. control.c decides whether a ticket may go,
+ * control_request.c learns from a ticket that has gone. */
 #ifndef WEIR_CORE_CONTROL_H
 #define WEIR_CORE_CONTROL_H
 
@@ -18,7 +18,7 @@
 struct weir_control;
 
 /* How a kind of controller differs from the other. `wait_s` says for how many seconds the kind's
- * own rate holds somebody back who finds nothing under way (`idle`) or not, `passed` lets time
+ * own rate holds a ticket back that finds nothing under way (`idle`) or not, `passed` lets time
  * pass, `stated` tells of a quota whose limit is new. The others tell of one request: sent (and
  * whether it goes free), settled, and the three things that may become known of it. */
 struct weir_control_kind {
@@ -55,13 +55,13 @@ struct weir_control {
     uint64_t refused;
     uint64_t lost;
 
-    /* Who is next and cannot go, as the line was last left. */
+    /* The ticket that is next and cannot go, as the line was last left. */
     bool awaited;
     bool full; /* because all permits are out, perhaps among others */
     struct weir_need head;
 
-    /* For whoever tells others of the limit: when it last did, whether it has passed over a change
-     * since, and what the limit was before that. */
+    /* For the writer of events about the limit: when it last wrote one, whether it has passed over
+     * a change since, and what the limit was before that. */
     uint64_t told_ns;
     uint32_t untold_from;
     bool untold;
@@ -111,8 +111,8 @@ uint64_t weir_control_after(uint64_t now_ns, double wait_s);
 bool weir_control_admits(const struct weir_control *control, const struct weir_amount *amount,
                          uint64_t now_ns);
 
-/* When that may go: not after `now_ns` if now. As far as can be told now: it may become earlier,
- * and should be asked for again at weir_control_ask_ns(). */
+/* When that may go: not after `now_ns` if now. As far as is known now: it may become earlier, and
+ * should be asked for again at weir_control_ask_ns(). */
 uint64_t weir_control_ready_ns(const struct weir_control *control, const struct weir_amount *amount,
                                uint64_t now_ns);
 uint64_t weir_control_ask_ns(uint64_t ready_ns, uint64_t now_ns);
@@ -124,7 +124,7 @@ uint64_t weir_control_quota_ns(const struct weir_control *control, const struct 
 /* Whether a quota has a limit of 0. */
 bool weir_control_barred(const struct weir_control *control, uint64_t now_ns);
 
-/* Who is next and cannot go; null: nobody waits. `full`: all permits are out. */
+/* The ticket that is next and cannot go; null: none waits. `full`: all permits are out. */
 void weir_control_await(struct weir_control *control, const struct weir_amount *head, bool full);
 
 /* A ticket goes; `active` permits are out, its own included. */
@@ -139,8 +139,8 @@ uint64_t weir_control_hear(struct weir_control *control, struct weir_ticket *tic
 void weir_control_progress(struct weir_control *control, struct weir_ticket *ticket,
                            uint32_t output);
 
-/* It has ended, and cost that. Its reply has been told before, unless nothing is known of one. True
- * if the limit may be another one now. */
+/* It has ended, and cost that. The caller has reported its reply before, unless it knows of none.
+ * True if the limit may be another one now. */
 bool weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
                       enum weir_outcome outcome, struct weir_usage usage, uint32_t active,
                       uint64_t now_ns);

@@ -158,7 +158,7 @@ uint64_t weir_control_hear(struct weir_control *control, struct weir_ticket *tic
     }
     inside->heard = 1;
     if (reply->quota_count > 0) {
-        weir_control_advance(control, now_ns); /* the level is told as of now */
+        weir_control_advance(control, now_ns); /* the level in the reply is as of now */
     }
     bool refused = reply->outcome == WEIR_OUTCOME_RATE_LIMIT;
     bool lost = reply->outcome == WEIR_OUTCOME_SOFT_LOSS;

@@ -55,7 +55,7 @@ void weir_share_heap_disband(struct weir_share_heap *share_heap);
 void weir_share_heap_rejoin(struct weir_share_heap *share_heap, struct weir_stake *stake,
                             const struct weir_tenant *tenant);
 
-/* Gives the heaps' memory back while nobody is in line; they come back when they are needed. */
+/* Gives the heaps' memory back while the line is empty; they come back when they are needed. */
 void weir_share_heap_deinit(struct weir_share_heap *share_heap,
                             const struct weir_allocator *allocator);
 

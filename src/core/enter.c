@@ -95,8 +95,8 @@ static bool reserve_timer(struct weir_key *key)
     return weir_heap_reserve(&key->timers, key->timed + 1, key->allocator);
 }
 
-/* The lane through which an arrival may go at once: nobody who is ready waits, and its tenant may
- * go (G2). A free tenant's tickets would be ready, so there are none of its own in line either. */
+/* The lane through which an arrival may go at once: no ready ticket waits, and its tenant may go
+ * (G2). A free tenant's tickets would be ready, so there are none of its own in line either. */
 static struct weir_lane *lane_at_once(struct weir_key *key, const struct weir_ticket *ticket)
 {
     const struct weir_tenant *tenant = weir_inside(ticket)->turn->tenant;
@@ -138,7 +138,7 @@ static bool quota_spent(const struct weir_key *key, struct weir_ticket *ticket)
 static enum weir_status refusal_at_door(const struct weir_key *key, struct weir_ticket *ticket)
 {
     if (ticket->deadline_ns <= key->now_ns) {
-        return WEIR_TIMED_OUT; /* who has no time to wait must not send anybody away for it */
+        return WEIR_TIMED_OUT; /* a ticket without time to wait must not displace another */
     }
     if (key->controlled && quota_spent(key, ticket)) {
         return WEIR_QUOTA_SPENT;
@@ -194,7 +194,7 @@ static void displace(struct weir_key *key, struct weir_ticket *ticket, struct we
 }
 
 /* Sends tickets away until the arrival fits. Requires that the door accepts it; then there is
- * always somebody further above its share than the arrival's tenant (G10). */
+ * always a tenant further above its share than the arrival's (G10). */
 static void make_room(struct weir_key *key, const struct weir_ticket *ticket,
                       struct weir_news *news)
 {

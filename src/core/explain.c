@@ -1,4 +1,4 @@
-/* explain.c - what can be told about a key and those who wait at it. Nothing here changes
+/* explain.c - answers questions about a key and the tickets that wait at it. Nothing here changes
  * anything. */
 #include "core/key.h"
 
@@ -12,7 +12,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* One who waits or might: how much weight it has, and how many of its own are before it. */
+/* A ticket that waits or might: how much weight it has, and how many of its own are before it. */
 struct candidate {
     enum weir_priority priority;
     uint32_t weight;
@@ -21,7 +21,7 @@ struct candidate {
     uint32_t before; /* of its own tenant and priority */
 };
 
-/* How many go before it, if everybody waiting goes on to wait: each of its own tenant's turns
+/* How many go before it, if all waiting tickets go on to wait: each of its own tenant's turns
  * stands for as many of the others' as their weights say, and so do its priority's. */
 static uint32_t estimate_ahead(const struct weir_key *key, struct candidate who)
 {
@@ -135,8 +135,8 @@ static enum weir_binding find_binding(const struct weir_key *key, const struct w
     return is_next(key, ticket) ? lane_binding(key, ticket, now_ns) : WEIR_BINDING_TURN;
 }
 
-/* When a lane will admit the next ticket, as far as time alone brings it about; now if that cannot
- * be told. Where no ticket waits, the next one is assumed to cost 1. Controllers ask to be asked
+/* When a lane will admit the next ticket, as far as time alone brings it about; now if that is
+ * unknown. Where no ticket waits, the next one is assumed to cost 1. Controllers ask to be asked
  * earlier than they expect to say yes, so they are asked again. */
 static uint64_t head_ready_ns(const struct weir_key *key, uint64_t now_ns)
 {
@@ -274,8 +274,8 @@ static void list_turn(const struct weir_turn *turn, struct priority_listing *lis
     }
 }
 
-/* Goes through the first so many turns of the priorities, as long as somebody of theirs waits:
- * `order` is whose each one is. Returns how many there are. */
+/* Goes through the first so many turns of the priorities, as long as a ticket of theirs waits:
+ * `order` has the priority of each turn. Returns how many there are. */
 static uint32_t list_priorities(const struct weir_key *key, uint32_t places_max,
                                 uint8_t order[WEIR_PLACES_MAX],
                                 struct priority_listing parts[WEIR_PRIORITY_COUNT])
@@ -318,8 +318,8 @@ static void mix_parts(struct weir_place *places, uint32_t count,
     }
 }
 
-/* Now that their order is known. Whoever is held back by a limit or rate of its tenant stands where
- * it would without, and is nobody whom the others wait for. */
+/* Runs when their order is known. A ticket that a limit or rate of its tenant holds back has the
+ * place that it would have without, and the others do not wait for it. */
 static void explain_places(const struct weir_key *key, struct weir_place *places, uint32_t count,
                            uint64_t now_ns)
 {
@@ -359,7 +359,7 @@ uint32_t weir_key_line(const struct weir_key *key, uint64_t now_ns, struct weir_
     return count;
 }
 
-/* Whether somebody of that tenant, which may be unknown yet, would not wait at all. */
+/* Whether a ticket of that tenant, which may be unknown yet, would not wait at all. */
 static bool passes_at_once(const struct weir_key *key, const struct weir_tenant *tenant,
                            uint64_t now_ns)
 {

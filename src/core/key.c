@@ -126,7 +126,7 @@ static void pause_for_retry_after(struct weir_key *key, struct weir_lane *lane,
     }
 }
 
-/* A ticket that ends without its reply having been told: the outcome is all there is. */
+/* A ticket that ends before its reply was reported: the outcome is all that is known. */
 static WEIR_APART void hear_late(struct weir_key *key, struct weir_ticket *ticket,
                                  const struct weir_result *result, struct weir_news *news)
 {
@@ -184,7 +184,7 @@ enum weir_status weir_key_leave(struct weir_key *key, struct weir_ticket *ticket
                : leave(key, ticket, result, now_ns, news);
 }
 
-/* Why a ticket cannot be told of, or WEIR_OK. */
+/* Why a report about a ticket cannot be taken, or WEIR_OK. */
 static enum weir_status check_admitted(const struct weir_key *key, const struct weir_ticket *ticket)
 {
     if (ticket->state != WEIR_TICKET_ADMITTED) {

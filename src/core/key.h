@@ -3,13 +3,13 @@
  *   enter.c    a ticket comes to the door
  *   plain.h    the short way of a ticket about which there is nothing to decide
  *   key.c      the other calls of weir/key.h
- *   serve.c    who is admitted, who ends, what is due
+ *   serve.c    which tickets are admitted and end, and what is due
  *   tell.c     events and news
- *   line.c     who waits and who is next: priorities, virtual time, held and parked tenants
+ *   line.c     the order of waiting tickets: priorities, virtual time, held and parked tenants
  *   door.c     bounds and shares
  *   tenant.c   the tenants that the key remembers
  *   lane.c     the ways through
- *   explain.c  what can be told about it
+ *   explain.c  answers questions about it
  *   apply.c    new settings
  *
  * gate.c owns the keys. */
@@ -36,7 +36,7 @@ struct weir_priority_line {
     struct weir_share_heap share_heap; /* its turns with tickets */
 };
 
-/* How fast the line drains: the mean time between two starts while somebody waits. */
+/* How fast the line drains: the mean time between two starts while a ticket waits. */
 struct weir_drain {
     uint64_t interval_ns;
     uint64_t last_ns; /* the last start, if the line has not been empty since; else 0 */
@@ -99,7 +99,7 @@ struct weir_key {
     bool simple;      /* one lane without buckets, breaker or controller, no leases, no recorder,
                          no estimates */
     bool controlled;  /* a lane has a controller */
-    bool awaiting;    /* and has been told that somebody waits for it */
+    bool awaiting;    /* and knows that a ticket waits for it */
     bool gate_paused; /* all of the gate is, by hand */
     struct weir_override override; /* of this key */
     uint8_t name_bytes;
@@ -205,13 +205,13 @@ void weir_line_validate(const struct weir_key *key);
  * come with weir_key_apply(). */
 void weir_key_init(struct weir_key *key, uint64_t now_ns);
 
-/* Gives back the memory that only those who wait need. Requires that nothing waits or is held. */
+/* Gives back the memory that only waiting tickets need. Requires that nothing waits or is held. */
 void weir_key_trim(struct weir_key *key);
 
 /* Gives back all that the key holds but its own memory. Requires that nothing waits or is held. */
 void weir_key_deinit(struct weir_key *key);
 
-/* Admits whoever can be admitted, then computes when the key next needs to be woken. */
+/* Admits every ticket that can be admitted, then computes when the key next needs to be woken. */
 void weir_key_serve(struct weir_key *key, struct weir_news *news);
 
 /* From when on nothing is held, waits, is owed or paused at the key, if it is not used until then:

@@ -81,7 +81,7 @@ void weir_lane_configure(struct weir_lane *lane, const struct weir_lane_settings
                          struct weir_lane_memory memory, struct weir_change change,
                          const struct weir_allocator *allocator);
 
-/* Admits nobody any more. */
+/* Admits no ticket any more. */
 void weir_lane_retire(struct weir_lane *lane);
 
 void weir_lane_set_limit(struct weir_lane *lane, uint32_t limit);

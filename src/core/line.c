@@ -1,11 +1,11 @@
-/* line.c - who waits, and who is next.
+/* line.c - the tickets that wait, and which is next.
  *
  *   L1  A turn has a place in its priority's `ready` exactly if it has tickets and its tenant is
  *       free; its order there is its virtual time, then the number of its first ticket.
  *   L2  A tenant has a place in `parked` exactly if it is parked.
  *   L3  A ticket has a place in `timers` exactly if it waits with a deadline or is admitted with a
  *       lease.
- *   L4  The heaps have room for everybody who might come to stand in them without a new arrival:
+ *   L4  The heaps have room for every item that may enter them without a new arrival:
  *       `ready` for every turn with tickets, `parked` for every tenant with tickets, `timers` for
  *       every ticket that has a deadline or a lease. */
 #include "core/key.h"
@@ -150,8 +150,8 @@ static void keep_near(const struct weir_priority_line *line, struct weir_turn *t
     }
 }
 
-/* Only who is not ready can fall behind: with nothing in line, then entering it would catch up
- * anyway; or held, then it keeps being the first. */
+/* Only a turn that is not ready can fall behind: with nothing in line, then entering it would catch
+ * up anyway; or held, then it keeps being the first. */
 static void rebase_priority(struct weir_key *key, int priority)
 {
     struct weir_priority_line *line = &key->priorities[priority];

@@ -26,7 +26,7 @@
 #define PRICE_MAX_UNKNOWN 60.0
 #define WINDOW_ASSUMED    60.0
 
-/* The balance that is saved while nobody waits: this, or a second's worth. */
+/* The balance that is saved while no ticket waits: this, or a second's worth. */
 #define SAVED_COST     2000.0
 #define SAVED_REQUESTS 3.0
 
@@ -39,7 +39,7 @@
 /* How fast a long window's counter is spent. */
 #define FREELY_SECONDS 15.0
 
-/* How long a limit of 0 is believed if nothing is said. */
+/* How long a limit of 0 is believed if the reply has no reset. */
 #define NOTHING_SECONDS 60.0
 
 #define AMOUNT_MAX ((int64_t)1 << 53)
@@ -192,7 +192,7 @@ void weir_mirror_set_rate(struct weir_mirror *mirror, uint64_t now_ns)
     }
 }
 
-/* A limit of 0 is believed for a while; then somebody has to find out again. */
+/* A limit of 0 is believed for a while; then a request goes as a probe. */
 static void bar(struct weir_mirror *mirror, const struct weir_quota *quota, uint64_t now_ns)
 {
     double wait_s = weir_seconds(quota->reset_ns);
@@ -238,7 +238,7 @@ bool weir_mirror_hear(struct weir_mirror *mirror, const struct weir_quota *quota
 
 /* ---- what may be sent ---- */
 
-/* The counter starts anew, whether somebody tells or not. */
+/* The counter restarts at its time, whether a reply states that or not. */
 static void start_window(struct weir_mirror *mirror, uint64_t now_ns)
 {
     if (mirror->end_ns > now_ns) {

@@ -2,10 +2,10 @@
  *
  * A provider's bucket wastes refill only while it is full and refuses only while it is empty. So
  * the mirror does not look for the right rate but keeps the level at a target between the two: at
- * the target it sends at exactly the rate of refill, above it faster, below it slower. All who
- * share the account see the same level, hence the same price, hence take equal shares.
+ * the target it sends at exactly the rate of refill, above it faster, below it slower. All clients
+ * that share the account see the same level, hence the same price, hence take equal shares.
  *
- * Amounts and times are doubles here: they are estimates of somebody else's state, and prices are
+ * Amounts and times are doubles here: they are estimates of the provider's state, and prices are
  * powers of them. What has been charged is counted in integers, by the owner. */
 #ifndef WEIR_CORE_MIRROR_H
 #define WEIR_CORE_MIRROR_H
@@ -16,7 +16,7 @@
 struct weir_mirror {
     uint8_t unit;      /* enum weir_unit */
     uint8_t reset;     /* enum weir_reset */
-    bool window_known; /* `window_s` was told or measured */
+    bool window_known; /* `window_s` was stated or measured */
     bool steady;       /* a bucket at its goal, with the steepest price: the short way of time */
     double limit;
     double level;     /* when time last passed; below 0 if more was sent than there was */
@@ -26,12 +26,12 @@ struct weir_mirror {
     double exponent;  /* of the price */
     double price_max; /* the price of a full bucket */
     double rate;      /* per second, by the price */
-    double saved;     /* how much of it is kept while nobody waits, or else a second's worth */
+    double saved;     /* how much of it is kept while no ticket waits, or else a second's worth */
     double goal;      /* where the level should be */
     double window_s;  /* to fill it when it is empty */
     uint64_t period_ns;
     uint64_t number; /* of the latest request that brought news, by its sending */
-    uint64_t end_ns; /* RESET_WINDOW: when the counter starts anew; with a limit of 0: when that
+    uint64_t end_ns; /* RESET_WINDOW: when the counter restarts; with a limit of 0: when that
                         is forgotten */
 };
 
@@ -106,7 +106,7 @@ static inline void weir_mirror_charge(struct weir_mirror *mirror, double amount)
  */
 #define WEIR_MIRROR_LEVEL_SHARE 0.95
 
-/* Nobody waits for the balance longer than this, however large its cost. */
+/* No ticket waits for the balance longer than this, however large its cost. */
 #define WEIR_MIRROR_WAIT_S 30.0
 
 static inline bool weir_mirror_level_covers(const struct weir_mirror *mirror, double amount)

@@ -26,7 +26,7 @@
 #define SPAN_MAX_REQUESTS 300.0
 
 /* What is charged at the end is felt only then. A plateau shorter than some of these delays would
- * be left far behind before anybody refuses. */
+ * be left far behind before the provider refuses. */
 #define SPAN_MIN_DELAYS 4.0
 
 /* The reserve that a pause builds up. Larger: small buckets overflow. Smaller: more refusals. */
@@ -55,7 +55,7 @@
 /* Beyond this multiple of the stated rate it no longer matters. */
 #define SLEEP_FACTOR 4.0
 
-/* What flows in while nobody waits: up to this, or a second's worth. */
+/* What flows in while no ticket waits: up to this, or a second's worth. */
 #define SAVED_COST   2000.0
 #define SAVED_S      1.0
 #define WAIT_SECONDS 30.0
@@ -117,15 +117,16 @@ void weir_pacer_advance(struct weir_pacer *pacer, double passed_s, bool awaited,
     }
 }
 
-/* Until a refusal has measured something, the rate is only assumed: whoever finds nothing under way
- * goes, whatever it costs, and pays with what there is. One after the other is no burst. */
+/* Until a refusal has measured something, the rate is only assumed: a ticket that finds nothing
+ * under way goes, whatever it costs, and pays with what there is. One after the other is no
+ * burst. */
 static bool goes_free(const struct weir_pacer *pacer, bool idle)
 {
     return idle && !pacer->anchored;
 }
 
 /* It costs so much more, or less. What was forgiven is not given back, else it would buy a burst;
- * and nothing is owed, else those who come at the same time later would wait for it. */
+ * and nothing is owed, else tickets that come at the same time later would wait for it. */
 static void pay_free(struct weir_pacer *pacer, double more)
 {
     double part = more > 0.0 ? weir_clamp(pacer->balance, 0.0, more)
@@ -291,8 +292,8 @@ static struct pace_stretch since_anchor(const struct weir_pacer *pacer,
     double base = pacer->anchor_cost > 0.0 ? pacer->anchor_cost : cost;
     double amount = (double)(pacer->charged - pacer->anchor_charged) + cost - base;
     uint64_t count = pacer->count > pacer->anchor_count ? pacer->count - pacer->anchor_count : 0;
-    /* Where it is not told until when it is empty, it may have been for long, unless somebody was
-     * accepted meanwhile. */
+    /* Without a Retry-After the bucket may have been empty for long, unless a request was accepted
+     * meanwhile. */
     uint64_t seen = refusal->retry_after_known ? count : pacer->accepted;
     return (struct pace_stretch){.empty_ns = empty_ns,
                                  .drought = seen < DROUGHT_REQUESTS,
@@ -313,8 +314,8 @@ static void measure_first(struct weir_pacer *pacer, const struct weir_pacer_refu
     pacer->anchored = true;
 }
 
-/* Still refused, with next to nothing charged in between: there is nothing to measure. Who had not
- * measured anything before knows of an empty moment now, and begins anew. */
+/* Still refused, with next to nothing charged in between: there is nothing to measure. A pacer that
+ * had not measured anything before knows of an empty moment now, and measures from there. */
 static void suffer_drought(struct weir_pacer *pacer, const struct weir_pacer_refusal *refusal,
                            int64_t empty_ns)
 {

@@ -62,7 +62,7 @@ void weir_pacer_bound(struct weir_pacer *pacer, const struct weir_rate_settings 
 /* Quotas rule from now on, which state that rate. */
 void weir_pacer_sleep(struct weir_pacer *pacer, double stated);
 
-/* Lets the balance flow in. `awaited`: somebody waited for it; `alone`: and for nothing else. */
+/* Lets the balance flow in. `awaited`: a ticket waited for it; `alone`: and for nothing else. */
 void weir_pacer_advance(struct weir_pacer *pacer, double passed_s, bool awaited, bool alone);
 
 /* Seconds until the balance covers the amount; 0: now. `idle`: nothing is under way. */

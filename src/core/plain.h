@@ -1,8 +1,8 @@
 /* plain.h - the short way of a ticket about which there is nothing to decide.
  *
- * Most tickets at most keys find room and give it back: nobody waits, nothing is due, nobody wants
- * to be told of each admission, and neither lane nor tenant has anything but a limit. For these,
- * enter and leave ask whether that is so and then only keep the accounts, without a call;
+ * Most tickets at most keys find room and give it back: no ticket waits, nothing is due, no reader
+ * wants an event of each admission, and neither lane nor tenant has anything but a limit. For
+ * these, enter and leave ask whether that is so and then only keep the accounts, without a call;
  * everything that is out of the ordinary goes the long way. Both ways must do the same to the same
  * state: the property tests send every sequence both ways. */
 #ifndef WEIR_CORE_PLAIN_H
@@ -11,9 +11,9 @@
 #include "base/slice.h"
 #include "core/serve.h"
 
-/* Takes the time. True if it is before `plain_until_ns`, up to which nothing is due, nobody is
- * ready in line, and the one lane is not paused; and if nobody wants the events of the short way.
- */
+/* Takes the time. True if it is before `plain_until_ns`, up to which nothing is due, no ticket is
+ * ready in line, and the one lane is not paused; and if no reader wants the events of the short
+ * way. */
 static inline bool weir_plain_begin(struct weir_key *key, uint64_t now_ns,
                                     const struct weir_news *news)
 {
@@ -25,8 +25,8 @@ static inline bool weir_plain_begin(struct weir_key *key, uint64_t now_ns,
 }
 
 /* The tenant that is asked for, if it came last and has room. A tenant that is held has none, and
- * one that could be parked has a rate, so `plain_room` is all there is to ask. That it has nobody
- * in line follows from its being free while nobody is ready. */
+ * one that could be parked has a rate, so `plain_room` is all there is to ask. That it has no
+ * ticket in line follows from its being free while none is ready. */
 static inline struct weir_tenant *weir_plain_tenant(const struct weir_key *key,
                                                     struct weir_slice name)
 {

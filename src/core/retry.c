@@ -44,8 +44,8 @@ bool weir_retry_possible(const struct weir_exchange_end *end)
             end->status == STATUS_OVERLOADED);
 }
 
-/* Retry-After is a promise, so it is kept to; our own backoff is spread, so that those who failed
- * together do not come back together. */
+/* Retry-After is a promise, so it is kept to; our own backoff is spread, so that requests that
+ * failed together do not come back together. */
 static uint64_t backoff_ns(const struct weir_retry_question *question)
 {
     if (question->retry_after_known) {

@@ -162,7 +162,7 @@ void weir_key_advance(struct weir_key *key)
     }
 }
 
-/* Lets the controllers know who is next and cannot go; null: nobody. */
+/* Lets the controllers know which ticket is next and cannot go; null: none. */
 static WEIR_APART void tell_controls(struct weir_key *key, const struct weir_ticket *head)
 {
     struct weir_amount amount = {0};
@@ -218,7 +218,7 @@ void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct wei
     }
 }
 
-/* A start from the line tells how fast it drains, if somebody waited ever since the one before. */
+/* A start from the line tells how fast it drains, if a ticket waited ever since the one before. */
 static void measure_drain(struct weir_key *key)
 {
     struct weir_drain *drain = &key->drain;
@@ -265,7 +265,7 @@ static bool tenant_waits(struct weir_key *key, struct weir_tenant *tenant,
     return false;
 }
 
-/* The line is left as it is: this one is next and cannot go; null: nobody is ready. */
+/* The line is left as it is: this one is next and cannot go; null: none is ready. */
 static void stop_serving(struct weir_key *key, const struct weir_ticket *head)
 {
     if (weir_unlikely(key->awaiting) || (key->controlled && head != NULL)) {

@@ -51,8 +51,8 @@ struct weir_lane *weir_key_choose_lane(const struct weir_key *key,
 void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct weir_lane *lane,
                     struct weir_news *news);
 
-/* Admits from the line as long as the ticket that is next can go, and the call's batch lasts. Those
- * admitted go to the news, except for `own`, whose caller is told by the verdict. */
+/* Admits from the line as long as the ticket that is next can go, and the call's batch lasts.
+ * Admitted tickets go to the news, except for `own`, whose caller gets the verdict. */
 void weir_key_serve_line(struct weir_key *key, struct weir_news *news,
                          const struct weir_ticket *own);
 
@@ -83,7 +83,7 @@ static inline void weir_key_tell_lane(struct weir_key *key, struct weir_news *ne
     }
 }
 
-/* Lets the time pass for the controllers that somebody waits for. For the others it passes when
+/* Lets the time pass for the controllers that hold a ticket back. For the others it passes when
  * they are next asked: what flows in meanwhile depends on nothing but how long that was. */
 void weir_key_advance(struct weir_key *key);
 

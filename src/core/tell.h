@@ -1,4 +1,4 @@
-/* tell.h - telling what happened: events to whoever listens, tickets to the news. */
+/* tell.h - reports what happened: events to their readers, tickets to the news. */
 #ifndef WEIR_CORE_TELL_H
 #define WEIR_CORE_TELL_H
 
@@ -19,8 +19,8 @@ static inline bool weir_news_wants(const struct weir_news *news, uint32_t kinds)
     return news->events != NULL && (news->events->kinds & kinds) != 0;
 }
 
-/* Whether anybody wants to know. Asked before an event is put together, so that one which nobody
- * wants costs two comparisons. */
+/* Whether the caller or the recorder wants such events. Asked before an event is put together, so
+ * that an unwanted one costs two comparisons. */
 static inline bool weir_heard(const struct weir_key *key, const struct weir_news *news,
                               enum weir_event_kind kind)
 {

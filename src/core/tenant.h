@@ -26,7 +26,7 @@ enum weir_tenant_hold {
     WEIR_TENANT_PARKED /* until a moment; in the key's heap `parked` */
 };
 
-/* What somebody has in a line, and where it stands among the others by that; see door.h. */
+/* What a tenant has in a line, and its place among the others by that; see door.h. */
 struct weir_stake {
     uint64_t cost;
     uint32_t tickets;

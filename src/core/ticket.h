@@ -36,7 +36,7 @@ struct weir_ticket_inside {
     };
     uint32_t sent_among : 24; /* permits out on the lane when it was sent, its own included */
     uint32_t charge : 2;      /* enum weir_charge under which it was sent */
-    uint32_t heard : 1;       /* the head of its reply has been told */
+    uint32_t heard : 1;       /* the caller has reported the head of its reply */
     uint32_t accepted : 1;    /* and it was a success */
     uint32_t undone : 1;      /* it was refused or failed: as if it had never been sent */
     uint32_t guessed : 1;     /* nothing was known of its output when it came */

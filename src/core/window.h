@@ -92,7 +92,7 @@ void weir_window_time(struct weir_window *window, const struct weir_echo *echo);
 /* An error, a timeout or a lost connection. */
 void weir_window_lose(struct weir_window *window, const struct weir_echo *echo);
 
-/* Refused without being told for how long: perhaps too many at once. */
+/* Refused without a Retry-After: perhaps too many at once. */
 void weir_window_refuse(struct weir_window *window, const struct weir_echo *echo);
 
 /* Refused for so long: it is the rate. It need not grow further to find that out. */

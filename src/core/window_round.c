@@ -6,8 +6,8 @@
  * other reasons too. So a cut is a trial: if replies do not come earlier by what the cut took out
  * of the queue, then more was served before it, and it is taken back.
  *
- * What is usual changes, and where a window is always full nobody sees it. So now and then the
- * window dips for a round, and the bases become what is seen then. */
+ * What is usual changes, and a window that is always full hides that. So now and then the window
+ * dips for a round, and the bases become what is seen then. */
 #include "core/window.h"
 
 #include "core/real.h"
@@ -67,7 +67,7 @@ static void begin_trial(struct weir_window *window, enum weir_trial_kind kind, d
     weir_window_begin_round(window, echo);
 }
 
-/* How many were served at once before the trial: those under way, less those who queued, by how
+/* How many were served at once before the trial: those under way, less those that queued, by how
  * much earlier replies come now. */
 static double served_before(const struct weir_trial *trial, const struct weir_backlog_round *round)
 {

@@ -22,7 +22,7 @@
 
 /* A client is not closed for a newcomer before it has been idle, or has owed the rest of its head,
  * for this long: its next request may be on its way, and a flood of newcomers must push out neither
- * those who have just come nor clients that keep their connection busy. */
+ * clients that have just come nor clients that keep their connection busy. */
 #define DISPLACE_AGE_NS WEIR_NS_PER_SECOND
 
 /* How many clients are looked at in search of one to close. Only those are passed over whose next

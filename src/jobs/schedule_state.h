@@ -4,9 +4,9 @@
  *   schedule_turn.c   the core's line: joining it, whose turn it is, parking, starting
  *   schedule_time.c   what waits for a moment: delays, dates, leases
  *   schedule_queue.c  queues: their making, their settings
- *   schedule_door.c   who may come in, and who is dropped
+ *   schedule_door.c   which jobs may come in, and which are dropped
  *   schedule_party.c  what jobs of a queue share: a tenant, a key
- *   schedule_look.c   what can be told about it
+ *   schedule_look.c   answers questions about it
  *   schedule_validate.c  whether the invariants hold
  *
  * Invariants, each asserted by weir_schedule_validate():
@@ -19,8 +19,8 @@
  *   S4  A strand's `busy` is how many of its jobs run, and one for the job that is coming. While
  *       some are parked, either one is coming or `busy` is at the queue's bound.
  *   S5  In a queue that drops its oldest, exactly the queued jobs are in the heaps by age.
- *   S6  `news` are the RUNNING jobs whose start has not been told, and the HELD ones whose lapse
- *       has not. */
+ *   S6  `news` are the RUNNING jobs whose start the caller has not fetched yet, and the HELD ones
+ *       whose lapse it has not. */
 #ifndef WEIR_JOBS_SCHEDULE_STATE_H
 #define WEIR_JOBS_SCHEDULE_STATE_H
 

@@ -356,9 +356,9 @@ void weir_llm_settle(const struct weir_llm *llm, struct weir_result *result)
 {
     const struct weir_exchange *exchange = llm->exchange;
     if (llm->reply == WEIR_LLM_REPLY_PASSES) {
-        /* Nobody has read what was never sent to its end, whatever length it claimed, and nobody
-         * pays for what was answered with an error. Who still stands in line has cost nothing
-         * anyway. */
+        /* The provider has not read a request that was never sent to its end, whatever length it
+         * claimed, and does not charge for one that it answered with an error. A request that is
+         * still in line has cost nothing anyway. */
         bool unpaid = !exchange->request.sent || exchange->reply.status >= 400;
         result->usage_known = llm->meter != NULL && unpaid;
         return;

@@ -152,7 +152,7 @@ static struct weir_slice quote(struct weir_slice name, char room[6 * WEIR_NAME_B
     return (struct weir_slice){room, json.bytes};
 }
 
-/* The model as a part of a path. A slash stays what it is: whoever configures one means it. */
+/* The model as a part of a path. A slash stays what it is: a config that names one means it. */
 static struct weir_slice escape(struct weir_slice name, char room[3 * WEIR_NAME_BYTES_MAX])
 {
     static const char digits[] = "0123456789ABCDEF";

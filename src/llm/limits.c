@@ -36,7 +36,7 @@ enum quota_slot {
     TOKENS,
     INPUT_TOKENS,
     OUTPUT_TOKENS,
-    PLAIN, /* no unit is told: requests */
+    PLAIN, /* no unit in the name: requests */
     REQUESTS_SECOND,
     TOKENS_SECOND,
     REQUESTS_MINUTE,
@@ -230,7 +230,7 @@ static enum quota_slot find_unit(const char *at, size_t bytes)
     return is_text(at, bytes, &entry->name) ? (enum quota_slot)entry->slot : SLOT_COUNT;
 }
 
-/* limit-requests: the kind is told by its first and third character. */
+/* limit-requests: its first and third character show the kind. */
 static struct field_meaning read_kind_first(const char *at, size_t bytes, enum quota_slot plain)
 {
     struct field_meaning none = {SLOT_COUNT, LIMIT};
@@ -251,7 +251,7 @@ static struct field_meaning read_kind_first(const char *at, size_t bytes, enum q
     return (struct field_meaning){find_unit(at + part_bytes + 1, bytes - part_bytes - 1), part};
 }
 
-/* input-tokens-limit: the kind is told by its last two characters. */
+/* input-tokens-limit: its last two characters show the kind. */
 static struct field_meaning read_unit_first(const char *at, size_t bytes)
 {
     struct field_meaning none = {SLOT_COUNT, LIMIT};
@@ -395,8 +395,9 @@ static enum weir_time_form read_wait(struct limits_reader *reading, struct weir_
     return form;
 }
 
-/* Those who tell a plain number count in windows, and it leads to the end of one; so do those who
- * name the window. The others have buckets, and the time leads to when it is full. */
+/* Providers that write a plain number count in windows, and the time ends with the window; so do
+ * providers that name the window. The others have buckets, and the time ends when the bucket is
+ * full. */
 static bool read_any_reset(struct limits_reader *reading, enum quota_slot slot,
                            struct weir_slice text)
 {
@@ -424,7 +425,8 @@ static enum weir_limits_reset unit_of(const struct limits_reader *reading, enum 
                             : WEIR_LIMITS_RESET_ANY;
 }
 
-/* A moment, as the wait until then; a wait that is not told as a moment is none. */
+/* Reads a moment, such as a date, as the wait until then. False for a text that is a duration and
+ * not a moment. */
 static bool read_moment(struct limits_reader *reading, struct weir_slice text,
                         struct weir_time_text *time)
 {
@@ -438,7 +440,7 @@ static bool read_window(struct weir_slice text, struct collected *quota)
     enum weir_time_form form = weir_time_text_read(text, &time);
     bool good = (form == WEIR_TIME_SECONDS || form == WEIR_TIME_DURATION) && time.ns > 0;
     quota->period_ns = good ? time.ns : 0;
-    quota->reset = WEIR_RESET_FULL; /* as if no reset had been told */
+    quota->reset = WEIR_RESET_FULL; /* as if there were no field for the reset */
     quota->reset_ns = 0;
     quota->reset_rounding_ns = 0;
     return good;
@@ -594,7 +596,7 @@ static void read_field(struct limits_reader *reading, const struct weir_http1_fi
 
 /* ---- quotas ---- */
 
-/* Of two quotas that cannot be told apart, the tighter one counts. */
+/* Of two quotas with the same unit and period, the tighter one counts. */
 static void add_quota(struct weir_limits *limits, const struct weir_quota *quota)
 {
     for (uint32_t i = 0; i < limits->quota_count; i++) {
@@ -641,7 +643,7 @@ static void finish_slot(struct limits_reader *reading, enum quota_slot slot)
 
 static void finish(struct limits_reader *reading)
 {
-    /* Where what remains is told as well. */
+    /* Slots of which the reply has both the limit and what remains. */
     uint64_t left = reading->told & (reading->told >> REMAINING) & LIMIT_BITS;
     while (left != 0) {
         finish_slot(reading, (enum quota_slot)((unsigned)__builtin_ctzll(left) / PART_COUNT));

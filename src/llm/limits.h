@@ -18,7 +18,7 @@
  * fields of the IETF's draft. */
 enum weir_limits_dialect {
     WEIR_LIMITS_STANDARD,  /* nothing else */
-    WEIR_LIMITS_OPENAI,    /* x-ratelimit-*, of OpenAI and of those who speak like it */
+    WEIR_LIMITS_OPENAI,    /* x-ratelimit-*, of OpenAI and of providers that copy its API */
     WEIR_LIMITS_AZURE,     /* the same; tokens count by the minute */
     WEIR_LIMITS_GROQ,      /* the same; requests count by the day */
     WEIR_LIMITS_ANTHROPIC, /* anthropic-ratelimit-* */
@@ -69,7 +69,7 @@ enum weir_limits_dialect weir_limits_dialect_of(struct weir_slice host,
                                                 enum weir_limits_dialect otherwise);
 
 /* Reads the head of a reply, which must be DONE; `data` is its buffer. `wall_ns` is the time since
- * 1970, for moments that are told as such; where the reply's Date contradicts it by more than two
+ * 1970, for resets that are moments; where the reply's Date contradicts it by more than two
  * seconds, Date is believed, because it is the same clock that the moments come from. Writes all of
  * `*limits` but the quotas beyond their count. */
 void weir_limits_read(const struct weir_limits_source *source, const struct weir_http1_head *head,

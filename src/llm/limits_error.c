@@ -7,8 +7,8 @@
  *
  * The names are their own, so that @type need not be looked at. Streams are refused with an array
  * of such documents. Only refusals tell of quotas, so what is learned from one must not outlive its
- * time: they are windows that end when one may come again. Of a day's quota that time is told far
- * too soon, or not at all, and it is asked again every ten minutes. */
+ * time: they are windows that end when one may come again. For a day's quota the reply states that
+ * time far too soon, or not at all, and a request probes every ten minutes. */
 #include "base/slice.h"
 #include "llm/limits.h"
 #include "wire/json_walk.h"
@@ -150,7 +150,7 @@ static void take_token(struct error_reader *reading, enum weir_json_token token,
     }
 }
 
-/* Once it is known whether a delay was told, which may stand behind the violations. */
+/* Runs once it is known whether the document has a delay, which may stand behind the violations. */
 static void set_reset(struct weir_quota *quota, const struct weir_limits *found)
 {
     uint64_t least_ns = quota->period_ns == WEIR_NS_PER_DAY ? ASK_AGAIN_NS : 0;

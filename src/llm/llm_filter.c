@@ -7,8 +7,9 @@
 #include "tenants/prices.h"
 #include "wire/json_writer.h"
 
-/* What must not reach a provider, whose machine belongs to others, and what is said differently to
- * it. All of a body is read before it goes on, so its sender has been told to go on already. */
+/* Fields that must not reach a provider, whose machine belongs to others, and fields that it gets
+ * with other values. All of a body is read before it goes on, so its sender has had its 100
+ * already. */
 #define NOT_FOR_PROVIDERS                                                                  \
     (WEIR_FIELD_BIT(AUTHORIZATION) | WEIR_FIELD_BIT(X_API_KEY) | WEIR_FIELD_BIT(API_KEY) | \
      WEIR_FIELD_BIT(X_GOOG_API_KEY) | WEIR_FIELD_BIT(COOKIE) | WEIR_FIELD_BIT(EXPECT))

@@ -56,7 +56,7 @@ struct weir_llm_metrics_part {
 
 struct weir_llm_metrics;
 
-/* Names of up to WEIR_NAME_BYTES_MAX bytes. One without any is told of as `_none`. */
+/* Names of up to WEIR_NAME_BYTES_MAX bytes. An empty one is reported as `_none`. */
 struct weir_llm_metrics_labels {
     struct weir_slice provider;
     struct weir_slice model;

@@ -91,7 +91,7 @@ struct weir_llm_reply {
     struct weir_sse sse;
     struct weir_json_walk walk;
     struct weir_llm_cut cut;
-    size_t rest_due;        /* of what is held: to pass, which has not been told */
+    size_t rest_due;        /* of the held bytes: may pass, and the caller has not fetched them */
     uint64_t event_bytes;   /* of the current event */
     uint64_t data_begin;    /* where its data begins, from its own beginning */
     uint8_t document_error; /* what the current document says went wrong */

@@ -3,9 +3,9 @@
  *     "burst";q=100;w=60, "daily";q=1000;w=86400
  *
  * Just what the RateLimit fields need: the items are strings or tokens, of values only integers and
- * strings are told, and a string is told as it is written, without its quotes. Two strings are the
- * same if they are written the same, because there is only one way to write each. A list is good as
- * a whole or not at all: keep what was read until `failed` is known at its end. */
+ * strings are returned, and a string is returned as it is written, without its quotes. Two strings
+ * are the same if they are written the same, because there is only one way to write each. A list is
+ * good as a whole or not at all: keep what was read until `failed` is known at its end. */
 #ifndef WEIR_LLM_STRUCTURED_H
 #define WEIR_LLM_STRUCTURED_H
 

@@ -1,4 +1,5 @@
-/* descriptors.h - how many descriptors the event loops of this process hold, and who may take more.
+/* descriptors.h - how many descriptors the event loops of this process hold, and which sockets may
+ * take more.
  *
  * The system's limit holds for the whole process, so the count is the process's, too. As long as
  * the limit is far, any caller may take descriptors. The last of them are a reserve, so that

@@ -2,8 +2,8 @@
  *
  * A resolver belongs to one loop and asks by c-ares: /etc/hosts first, then the DNS. A caller holds
  * on to a name: it keeps its addresses for as long as the answer allows, is resolved again at the
- * next use after that, and serves the old addresses meanwhile. Only a name that is said not to
- * exist loses its addresses; a DNS that fails or is silent does not.
+ * next use after that, and serves the old addresses meanwhile. Only a name of which the DNS says
+ * that it does not exist loses its addresses; a DNS that fails or is silent does not.
  *
  * IPv4 and IPv6 addresses are queried at the same time. A waiter goes on with those that come
  * first, and may wait again for the others. IPv4 addresses come first in the list. */

@@ -3,7 +3,7 @@
  * A piece is handed over, a disk thread writes or reads it, and a post says that it is done. Until
  * then the piece's memory belongs to the disk thread, and nothing else may be asked of the spool.
  * What the file is, and what becomes of it, is the kind's: jobs keep theirs, bodies of requests
- * have none that anybody else could open. */
+ * have files without names, which no other process can open. */
 #ifndef WEIR_NET_SPOOL_H
 #define WEIR_NET_SPOOL_H
 

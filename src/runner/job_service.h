@@ -70,9 +70,9 @@ WEIR_MUST_CHECK bool weir_job_service_configure(struct weir_job_service *service
 /* Starts queued jobs; called when every worker has the snapshot. */
 void weir_job_service_resume(struct weir_job_service *service);
 
-/* Starts and accepts nothing more, and answers all who wait for room or for a job's end before it
- * returns. `drained` is called once, in some thread, when nothing runs any more and everything is
- * on record. */
+/* Starts and accepts nothing more, and answers all callers that wait for room or for a job's end
+ * before it returns. `drained` is called once, in some thread, when nothing runs any more and
+ * everything is on record. */
 void weir_job_service_drain(struct weir_job_service *service, void (*drained)(void *context),
                             void *context);
 

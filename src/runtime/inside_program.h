@@ -85,8 +85,8 @@ void weir_program_end_stdin(struct weir_program *program);
 /* To its process group, if it still runs. */
 void weir_program_signal(const struct weir_program *program, int number);
 
-/* Kills those whose time is over and forgets those that ended long ago. Returns when to call it
- * again, UINT64_MAX: not by itself. */
+/* Kills programs whose time is over and forgets programs that ended long ago. Returns when to call
+ * it again; UINT64_MAX: time alone makes no call necessary. */
 uint64_t weir_programs_expire(struct weir_programs *programs, uint64_t now_ms);
 
 #endif

@@ -291,7 +291,7 @@ void weir_maker_main(int argc, char **argv)
     if (argc != 1 || strcmp(argv[0], PROCESS_NAME) != 0) {
         return;
     }
-    signal(SIGCHLD, SIG_IGN); /* nobody waits for a sandbox: its control socket says when it ends */
+    signal(SIGCHLD, SIG_IGN); /* a sandbox's control socket says when it ends */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* for Weir, which ends this process itself */
     signal(SIGTERM, SIG_IGN);

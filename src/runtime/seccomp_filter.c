@@ -355,7 +355,7 @@ bool weir_seccomp_compile(struct weir_seccomp_filter *filter)
         errno = ENOMEM;
         return false;
     }
-    /* A tree of comparisons instead of a list: 300 calls are told apart in nine steps. */
+    /* A tree of comparisons instead of a list: nine steps find one of 300 calls. */
     int result = seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (result == 0) {
         result = allow_names(context);

@@ -80,7 +80,7 @@ void weir_pool_start_failed(struct weir_pool *pool, uint64_t now_ns)
 
 /* ---- claims ---- */
 
-/* A sandbox that nobody owns or will own, and that does not end. */
+/* A sandbox that has no owner, is not claimed, and does not end. */
 static bool is_free(const struct weir_sandbox *sandbox)
 {
     return sandbox->state <= WEIR_SANDBOX_WARM && sandbox->claim == NULL && !sandbox->ends;

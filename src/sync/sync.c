@@ -6,13 +6,14 @@
  *
  *   S1  Every call on the core runs under the key's lock, and its news is drained before the
  *       unlock. Between two calls a waiter is listed if and only if its ticket is WAITING.
- *   S2  Who takes a waiter of another off the list owes it a post: its verdict is set under the
- *       lock, and after the unlock TOLD is stored in its word. That store is the last touch.
+ *   S2  A thread that takes a waiter of another off the list owes it a post: its verdict is set
+ *       under the lock, and after the unlock TOLD is stored in its word. That store is the last
+ *       touch.
  *   S3  A waiter that was taken off the list by another does not return before it has seen TOLD,
  *       whatever else has woken it: its stack is about to be written to.
- *   S4  Nobody is told of a lapse: by then the permit is held and its waiter long gone.
+ *   S4  No thread gets a post about a lapse: by then the permit is held, its waiter long gone.
  *   S5  The first in the list keeps the time. It sleeps no longer than until the key needs to be
- *       woken, or has been nudged so as to look again; everybody else sleeps until its own
+ *       woken, or has been nudged so as to look again; every other waiter sleeps until its own
  *       deadline, which the core knows as well.
  *   S6  A token's lock is never held together with a key's. Lock order: the table, then a key.
  *
@@ -76,7 +77,7 @@ struct weir_sync {
     uint64_t untold;
 };
 
-/* The decisions of one call that a sink will be told of. Most calls make one or two. */
+/* The decisions of one call that a sink will get. Most calls make one or two. */
 #define OBSERVED_MAX 32
 struct observed {
     struct weir_event_ring ring;
@@ -190,7 +191,7 @@ static void futex_wake(const uint32_t *word)
 
 /* ---- a key's lock ----
  *
- * What a default pthread mutex does, but inline: 0 free, 1 held, 2 held and somebody sleeps. */
+ * What a default pthread mutex does, but inline: 0 free, 1 held, 2 held and a thread sleeps. */
 
 static WEIR_COLD void lock_contended(struct weir_sync_key *key)
 {
@@ -428,10 +429,10 @@ static enum weir_status wait_for_verdict(struct weir_sync_key *key, struct weir_
 
 /* ---- taking and giving permits ----
  *
- * Most permits are taken and given back while nobody waits and nothing depends on the time. Those
- * go the short way of core/plain.h, inline and without a look at the clock: 0 stands for the time
- * that the key has seen last, and a clock that stands still never admits more (G8). Where a thread
- * waits, the short way is not tried, so that the clock is read before the lock is taken. */
+ * Most permits are taken and given back while no thread waits and nothing depends on the time.
+ * Those go the short way of core/plain.h, inline and without a look at the clock: 0 stands for the
+ * time that the key has seen last, and a clock that stands still never admits more (G8). Where a
+ * thread waits, the short way is not tried, so that the clock is read before the lock is taken. */
 
 static const struct weir_request plain_request;
 static const struct weir_result plain_success;

@@ -88,7 +88,7 @@ static bool read_moment(const json_t *value, bool or_null, int64_t *moment_s)
     return (json_is_integer(value) && *moment_s > 0) || (or_null && json_is_null(value));
 }
 
-/* Its budget, of which only the bounds that are set stand there. */
+/* Its budget; the line has only the bounds that are set. */
 static bool read_budget(const json_t *line, struct weir_budget_limits *budget)
 {
     bool good = true;

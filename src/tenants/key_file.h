@@ -3,12 +3,11 @@
  *     {"id":"3f9c21a07be4","sha256":"...","tenant":"acme","name":"ci","created":1755780060,
  *      "revoked":null,"tokens_per_day":100000}
  *
- * The bounds of its budget stand there by their names in the config, those that it has; money in
- * billionths.
- * A revoked key stays, so that a listing shows it, and its id is not used again. The file is
- * replaced as a whole, by one writer at a time; a server notices within a second. It holds no
- * secrets, but a writer of the file decides who gets in: a file that other users may write is
- * refused. Calls block, so loops must not make them. */
+ * The bounds of its budget that are set have their names of the config; money is in billionths. A
+ * revoked key stays, so that a listing shows it, and its id is not used again. The file is replaced
+ * as a whole, by one writer at a time; a server notices within a second. It holds no secrets, but a
+ * writer of the file decides which clients get in: a file that other users may write is refused.
+ * Calls block, so loops must not make them. */
 #ifndef WEIR_TENANTS_KEY_FILE_H
 #define WEIR_TENANTS_KEY_FILE_H
 

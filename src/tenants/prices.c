@@ -103,7 +103,7 @@ static bool read_above(const json_t *entry, struct weir_price *price)
     return true;
 }
 
-/* Cached input costs as much as other input where nothing else is said. */
+/* Cached input costs as much as other input unless the file has a price for it. */
 static bool read_entry(const json_t *entry, struct weir_price *price)
 {
     *price = (struct weir_price){0};

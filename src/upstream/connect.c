@@ -131,7 +131,7 @@ static enum weir_connect_progress try_next(struct weir_upstream_connection *conn
     return open_next(connection) ? WEIR_CONNECT_UNDER_WAY : fail(connection, wrong);
 }
 
-/* For the answers to those who wait for the server: where the connection failed, and why. */
+/* For the answers to requests that wait for the server: where the connection failed, and why. */
 static void note_error(const struct weir_upstream_connection *connection, int error)
 {
     const struct weir_endpoint *endpoint = connection->backend.endpoint;

@@ -115,7 +115,7 @@ struct weir_http_call {
     bool paused;
 };
 
-/* Begins; whatever becomes of it is told later. False, and nothing happens, without memory or if
+/* Begins; the callbacks report the outcome later. False, and nothing happens, without memory or if
  * the request's head is too long or has a field that must not stand in one. The call must stay
  * where it is until it is over, and until the end of the turn in which that happens. */
 WEIR_MUST_CHECK bool weir_http_call_begin(struct weir_http_client *client,

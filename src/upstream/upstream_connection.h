@@ -20,7 +20,7 @@ struct weir_upstream_connection {
     struct weir_link link;          /* in the server's pool while it is idle, */
     struct weir_link endpoint_link; /* and in its endpoint's */
     struct weir_name_waiter waiter;
-    const char *wrong;           /* what the waiter was told */
+    const char *wrong;           /* the error that the resolver gave the waiter */
     uint64_t connect_by_ns;      /* when it must be connected */
     uint32_t tried;              /* of its server's endpoints: a set of their indices, */
     uint32_t endpoint_changes;   /* which hold until their table changes */

@@ -4,7 +4,7 @@
  *
  *     12  0.049                        seconds
  *     6m0s  1.5s  12ms  1h2m3s         a duration as Go writes it; also days
- *     1735689600  1735689600000        seconds or milliseconds since 1970: nobody waits 31 years
+ *     1735689600  1735689600000        seconds or milliseconds since 1970: no wait is 31 years
  *     2025-08-21T12:40:59Z             RFC 3339, with any offset and fraction
  *     Sun, 06 Nov 1994 08:49:37 GMT    the three dates of HTTP (RFC 9110, section 5.6.7)
  *

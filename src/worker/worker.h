@@ -74,10 +74,10 @@ struct weir_worker {
     struct weir_line_file *access_file; /* of the access log; shared by all workers */
     struct weir_resolver *resolver;
     struct weir_slab heads;      /* of requests that are being read */
-    struct weir_slab kept_heads; /* of those whose model decides on their route */
+    struct weir_slab kept_heads; /* of requests whose model decides on their route */
     struct weir_llm_worker *llm; /* what it keeps for exchanges with LLMs, */
-    struct weir_rpc_worker *rpc; /* for those whose bodies are JSON, */
-    struct weir_a2a_worker *a2a; /* and for those with agents */
+    struct weir_rpc_worker *rpc; /* for exchanges whose bodies are JSON, */
+    struct weir_a2a_worker *a2a; /* and for exchanges with agents */
     struct weir_slab calls;      /* of the API, */
     struct weir_slab call_contexts[WEIR_CALL_CONTEXT_SIZES];    /* and what its handlers remember */
     void *api;                                                  /* the API's own state; shared */

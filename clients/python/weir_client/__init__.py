@@ -8,7 +8,7 @@
     job = jobs.wait(jobs.submit({'sku': 7}).id)
 
 `Gate` and `Jobs` are for threads, `AsyncGate` and `AsyncJobs` for asyncio; `MemoryGate` and `AsyncMemoryGate` are gates
-inside the process, for tests. Where the server is and who asks comes from the arguments `api` and `token`, else from
+inside the process, for tests. The server's address and the token come from the arguments `api` and `token`, else from
 WEIR_API and WEIR_TOKEN: http://HOST:PORT, https://HOST or unix:/path.
 
 Callers that wait stand in the server's line. By default the connection is the permit: however the process ends, the

@@ -25,7 +25,7 @@ Body = Union[bytes, str, Dict[str, Any], List[Any]]
 Function = TypeVar('Function', bound=Callable[..., Any])
 
 
-# ---- what is said when there is no permit
+# ---- errors when there is no permit
 
 class WeirError(Exception):
     """Any failure. What the server did not say is None; `type` is then empty."""
@@ -167,7 +167,7 @@ def _parse(body: bytes) -> Document:
 
 
 class _Given:
-    """What was told with a permit. `outcome` and `cost` may be set before it is given back: how it went
+    """The server's answer with a permit. `outcome` and `cost` may be set before it is given back: how it went
     (success, rate_limit, soft_loss, client_error, cancelled) and what it really cost."""
 
     def __init__(self, key: str, said: Document) -> None:
@@ -249,7 +249,7 @@ class _GateCalls(_Calls):
         return f'{self._base}/events?{query}'
 
     def _unused(self, key: str, gates: Document, error: WeirError) -> Document:
-        """The counts of a key that nobody has used, which the server does not know; if the gate is there."""
+        """The counts of a key that was never used, which the server does not know; if the gate is there."""
         if all(entry.get('gate') != self.gate for entry in gates.get('gates', [])):
             raise error
         return {'gate': self.gate, 'key': key, 'active': 0, 'waiting': 0, 'reserved': 0, 'limit': None}

@@ -110,7 +110,7 @@ class _AsyncClient(_Calls):
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # if nobody waited for it, nobody wants to know
+            task.exception()  # seen, or asyncio logs it where no caller waited for it
 
     def _take(self) -> Optional[_Wire]:
         while self._idle:
@@ -173,7 +173,7 @@ class _AsyncClient(_Calls):
 
     async def _speak(self, wire: _Wire, text: bytes, patience: Optional[float], hold: bool,
                      sent: Optional[Callable[[_Wire], None]]) -> _Reply:
-        """One call and its reply; of a permit that is held, what is said at its beginning."""
+        """One call and its reply; of a permit that is held, its first part."""
         late = kept = False
 
         def give_up() -> None:

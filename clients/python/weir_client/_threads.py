@@ -156,7 +156,7 @@ class _Client(_Calls):
 
     def _finish(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse,
                 key: Optional[str], flow: Optional[str]) -> Document:
-        """Returns or raises what was said."""
+        """Returns the answer, or raises the error that it is."""
         reply = self._read(connection, response)
         if reply.status != 200:
             raise _refusal(reply, key, flow)
@@ -325,7 +325,7 @@ class Gate(_Client, _GateCalls):
     # -- counts
 
     def counts(self, key: str) -> Document:
-        """Such as {'active': 2, 'waiting': 0, 'limit': 3, ...}. A key that nobody uses has none, and no limit."""
+        """Such as {'active': 2, 'waiting': 0, 'limit': 3, ...}. A key that is not in use has none, and no limit."""
         try:
             return self._call('GET', self._gate_path(key), None, key)
         except WeirRefused as error:
@@ -334,7 +334,7 @@ class Gate(_Client, _GateCalls):
             return self._unused(key, self._call('GET', self._path('gates'), None), error)
 
     def line(self, key: str) -> List[Document]:
-        """Who waits there, in order."""
+        """The tickets that wait there, in order."""
         try:
             said = self._call('GET', self._gate_path(key, 'line'), None, key)
         except WeirRefused as error:

@@ -1,6 +1,6 @@
-/* Who is let in. The questions come in the order in which providers ask them: the key, the request,
- * too many at once, the limits. Whether a request fails is decided by its number alone, so that the
- * same requests meet the same fates whatever the limits are. */
+/* Decides which requests are let in. The checks come in the order in which providers make them: the
+ * key, the request, too many at once, the limits. Whether a request fails is decided by its number
+ * alone, so that the same requests meet the same fates whatever the limits are. */
 #include "lab/mock/draw.h"
 #include "lab/mock/reply.h"
 #include "lab/mock/session.h"

@@ -1,8 +1,8 @@
 /* ask.h - what a request to the emulated provider asks for.
  *
  * The body is read as it comes and not kept. What the gateway also reads of requests is read by the
- * same code (llm/llm_request.h); here are besides the few facts that only whoever answers needs:
- * tools, the user, and how many inputs are to be embedded. */
+ * same code (llm/llm_request.h); here are besides the few facts that only a server needs: tools,
+ * the user, and how many inputs are to be embedded. */
 #ifndef WEIR_LAB_MOCK_ASK_H
 #define WEIR_LAB_MOCK_ASK_H
 

@@ -1,8 +1,8 @@
 /* dialect.h - how providers say what they answer: documents, the events of streams, errors.
  *
- * What is said is in a struct weir_mock_answer, the same for all; each call of each dialect has its
+ * The content is in a struct weir_mock_answer, the same for all; each call of each dialect has its
  * own way to write it. Nothing here knows of connections or of time. A writer that runs out of room
- * fails, as json_writer.h says; whoever brings the room knows how much it takes. */
+ * fails, as json_writer.h says; the caller brings the room and knows how much it takes. */
 #ifndef WEIR_LAB_MOCK_DIALECT_H
 #define WEIR_LAB_MOCK_DIALECT_H
 
@@ -60,7 +60,7 @@ struct weir_mock_error {
 void weir_mock_openai_error(const struct weir_mock_error *error, struct weir_json *json);
 void weir_mock_anthropic_error(const struct weir_mock_error *error, struct weir_json *json);
 
-/* The models that there are, to whoever asks; any other name will do as well. */
+/* The list of models for clients that ask for it; any other name will do as well. */
 void weir_mock_openai_models(uint64_t created_s, struct weir_json *json);
 void weir_mock_anthropic_models(struct weir_json *json);
 

@@ -13,7 +13,8 @@ void weir_discard_init(struct weir_discard *discard, const struct weir_http1_hea
     }
 }
 
-/* Begins anew with each arrival: trailers are rare and short, and mostly one empty line. */
+/* Begins from the first trailer with each arrival: trailers are rare and short, and mostly one
+ * empty line. */
 static enum weir_http1_result take_trailers(struct weir_slice input, size_t *used)
 {
     static const struct weir_http1_limits limits = {16, WEIR_DISCARD_TRAILER_BYTES_MAX,

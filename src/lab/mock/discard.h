@@ -1,4 +1,5 @@
-/* discard.h - reads the body of a request to its end and keeps nothing of it; somebody may look. */
+/* discard.h - reads the body of a request to its end and keeps nothing of it; a function may look
+ * at it. */
 #ifndef WEIR_LAB_MOCK_DISCARD_H
 #define WEIR_LAB_MOCK_DISCARD_H
 
@@ -17,8 +18,8 @@ struct weir_discard {
     bool in_trailers;
 };
 
-/* The body that a judged head of a request announces; nobody looks unless `look` is set behind it.
- */
+/* The body that a judged head of a request announces; no function looks unless the caller then sets
+ * `look`. */
 void weir_discard_init(struct weir_discard *discard, const struct weir_http1_head *head);
 
 /* Takes what it can of bytes that follow those taken before, and says in `used` how much that was;

@@ -1,5 +1,5 @@
-/* gzip.h - bytes as gzip (RFC 1952) that compresses nothing: a provider that sends it although it
- * was told not to is to be emulated, not one that saves bytes. */
+/* gzip.h - bytes as gzip (RFC 1952) that compresses nothing: it emulates a provider that sends gzip
+ * although the request does not allow it, not one that saves bytes. */
 #ifndef WEIR_LAB_MOCK_GZIP_H
 #define WEIR_LAB_MOCK_GZIP_H
 

@@ -27,7 +27,7 @@ static void put_usage(const struct weir_mock_answer *answer, uint64_t output_tok
     weir_json_close(json, '}');
 }
 
-/* Whoever states it twice is wrong at first, and right in the end. */
+/* A provider that states the usage twice is wrong at first, and right in the end. */
 static void put_usages(const struct weir_mock_answer *answer, struct weir_json *json)
 {
     if (answer->doubles_usage) {

@@ -7,7 +7,7 @@
 /* Levels are sums of many roundings. */
 #define NOTHING 1e-6
 
-/* Longer than anybody waits: what is told where a rate is too small for a sum. */
+/* Longer than any client waits: the answer where a rate is too small for a sum. */
 #define WAIT_MAX_NS 1e18
 
 static double least(double a, double b)

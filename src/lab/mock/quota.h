@@ -2,9 +2,9 @@
  *
  * A request asks for what it may take in every measure that is limited. It gets all of it or
  * nothing, and with it a bill; when it has ended, the bill is settled with what it really took. A
- * measure is a bucket that refills all the time, but for the quota, which is a count that begins
- * anew with every period. A bucket may be overdrawn by what turns out dearer in the end. Nothing
- * here reads a clock. */
+ * measure is a bucket that refills all the time, but for the quota, which is a count that restarts
+ * with every period. A bucket may be overdrawn by what turns out dearer in the end. Nothing here
+ * reads a clock. */
 #ifndef WEIR_LAB_MOCK_QUOTA_H
 #define WEIR_LAB_MOCK_QUOTA_H
 
@@ -57,7 +57,7 @@ struct weir_mock_quota {
 /* Why a request was refused. */
 struct weir_mock_lack {
     enum weir_mock_measure of; /* what will take longest */
-    uint64_t wait_ns;          /* until there is enough, if nobody else takes any; at least 1 */
+    uint64_t wait_ns;          /* until there is enough, if no other takes any; at least 1 */
     uint64_t asked;
 };
 

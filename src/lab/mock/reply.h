@@ -12,7 +12,7 @@ struct weir_mock_reply {
     const char *type;           /* of the body; null: there is none */
     struct weir_slice document; /* the body */
     uint64_t filler_bytes;      /* or that many bytes of nothing in particular */
-    bool streamed;              /* or events, whose number nobody knows yet */
+    bool streamed;              /* or events, whose number is not known yet */
     uint64_t retry_seconds;     /* 0: not told */
     const char *fields;         /* further lines of the head, or null */
 };

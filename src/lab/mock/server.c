@@ -15,8 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* How long to wait with connections that cannot be accepted. The loop tells only once that they are
- * there, so somebody has to look again. */
+/* How long to wait with connections that cannot be accepted. The loop reports them only once, so a
+ * timer has to look again. */
 #define ACCEPT_AGAIN_NS (WEIR_NS_PER_SECOND / 20)
 
 struct server {

@@ -308,7 +308,7 @@ void weir_mock_turn_written(struct weir_visit *visit)
 
 /* ---- out ---- */
 
-/* What a model has said by now, whether or not anybody has heard it. */
+/* What a model has said by now, whether or not a client has read it. */
 static uint64_t output_by(const struct weir_mock_turn *turn, uint64_t now_ns)
 {
     if (turn->phase == WEIR_PHASE_DONE || now_ns < turn->first_ns ||

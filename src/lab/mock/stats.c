@@ -76,7 +76,7 @@ void weir_mock_stats_flow(struct weir_mock_stats *stats, double per_ns, uint64_t
     stats->flow_per_ns = per_ns;
 }
 
-/* ---- who is inside ---- */
+/* ---- the requests inside ---- */
 
 void weir_mock_stats_enter(struct weir_mock_stats *stats)
 {

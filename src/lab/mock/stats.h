@@ -63,7 +63,7 @@ struct weir_mock_stats {
 
 void weir_mock_stats_init(struct weir_mock_stats *stats, uint64_t now_ns);
 
-/* Forgets everything but who is inside; the seconds go on from the same start. */
+/* Forgets everything but the requests inside; the seconds go on from the same start. */
 void weir_mock_stats_clear(struct weir_mock_stats *stats, uint64_t now_ns);
 
 /* From now on so many tokens flow in. */

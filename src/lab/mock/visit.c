@@ -68,7 +68,7 @@ static void arrive_again(struct weir_post *post)
     }
 }
 
-/* Goes on by way of the loop, so that nobody keeps the others waiting, and nothing nests. */
+/* Goes on by way of the loop, so that no connection keeps the others waiting, and nothing nests. */
 static void step_later(struct weir_visit *visit)
 {
     if (!visit->resuming) {
@@ -297,7 +297,7 @@ static void reply_malformed(struct weir_visit *visit)
     weir_visit_reply_error(visit, 400, "{\"error\":\"malformed\"}\n");
 }
 
-/* The client asks whether to send the body. If it cannot be told at once, it will be told with the
+/* The client asks whether to send the body. If the answer is not known at once, it comes with the
  * reply, which is right as well. */
 static void permit_body(struct weir_visit *visit)
 {

@@ -1,9 +1,9 @@
 /* visit.h - one connection to the mock, and the request that it has at hand.
  *
- * A connection reads a request to its end, waits, writes the reply and begins anew: one thing at a
- * time, so pipelined requests are answered in their order and wait in the socket. What is replied,
- * and when, is decided by the mock's role. A request is inside from its last byte to the last byte
- * of its reply; whatever closes its connection in between counts it as gone. */
+ * A connection reads a request to its end, waits, writes the reply and reads the next: one thing at
+ * a time, so pipelined requests are answered in their order and wait in the socket. The mock's role
+ * decides what is replied, and when. A request is inside from its last byte to the last byte of its
+ * reply; whatever closes its connection in between counts it as gone. */
 #ifndef WEIR_LAB_MOCK_VISIT_H
 #define WEIR_LAB_MOCK_VISIT_H
 
@@ -76,7 +76,7 @@ enum weir_visit_state {
     WEIR_VISIT_WAITING,  /* for the moment of the reply, or of more of it */
     WEIR_VISIT_REPLYING, /* bytes are to be written */
     WEIR_VISIT_ECHOING,  /* a WebSocket */
-    WEIR_VISIT_LEAVING   /* all is said; what still comes in is thrown away */
+    WEIR_VISIT_LEAVING   /* the reply is out; what still comes in is thrown away */
 };
 
 enum weir_visit_fate {

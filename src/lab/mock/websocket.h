@@ -17,7 +17,7 @@ struct weir_websocket_echo {
     uint8_t head[WEIR_WEBSOCKET_HEAD_BYTES_MAX]; /* of the frame at hand, as far as it is there */
     uint8_t head_bytes;
     bool in_payload;
-    bool silent;         /* a pong: nothing is said back */
+    bool silent;         /* a pong: it has no answer */
     bool ending;         /* a close: the last frame */
     bool ended;          /* a close frame has been written; nothing is read any more */
     uint8_t mask[4];     /* turned so that its first byte is for the next byte of the payload */

@@ -25,7 +25,7 @@ void weir_sim_clock_init(struct weir_sim_clock *clock, const struct weir_allocat
 /* Forgets all timers. Safe on a zeroed clock. */
 void weir_sim_clock_deinit(struct weir_sim_clock *clock);
 
-/* Sets the timer, or sets it anew. A moment that has passed counts as now; WEIR_NEVER stops it. */
+/* Sets the timer, or moves it. A moment that has passed counts as now; WEIR_NEVER stops it. */
 void weir_sim_clock_set(struct weir_sim_clock *clock, struct weir_sim_timer *timer, uint64_t at_ns);
 
 void weir_sim_clock_stop(struct weir_sim_clock *clock, struct weir_sim_timer *timer);

@@ -94,9 +94,9 @@ static struct weir_sim_mean mean_of_group(const struct weir_sim_tenant_settings 
     return mean;
 }
 
-/* A group that names a load asks in proportion to it in tokens; all that is needed here is who asks
- * how often compared with the others. A rate is compared as if the account were one of a million
- * tokens a minute, which is close enough for a mean. */
+/* A group that names a load asks in proportion to it in tokens; all that is needed here is how
+ * often each group asks compared with the others. A rate is compared as if the account were one of
+ * a million tokens a minute, which is close enough for a mean. */
 static struct weir_sim_mean mean_of_all(const struct weir_sim_scenario *scenario)
 {
     struct weir_sim_mean sum = {0};
@@ -275,7 +275,7 @@ void weir_sim_demand_start(struct weir_sim_demand *demand, struct weir_sim_clock
         if (tenant->settings->clients > 0) {
             weir_sim_clock_set(clock, &tenant->timer, tenant->settings->from_ns);
         } else if (tenant->gap_s > 0) {
-            /* Not all at once: those who come at constant intervals start anywhere in theirs. */
+            /* Not all at once: tenants that come at constant intervals start anywhere in theirs. */
             double first_s = tenant->gap_s * weir_sim_uniform(&tenant->random);
             weir_sim_clock_set(clock, &tenant->timer,
                                tenant->settings->from_ns + (uint64_t)(first_s * SECOND));

@@ -1,4 +1,5 @@
-/* demand.h - who asks for what, and when: the tenants of a scenario, or the lines of a trace.
+/* demand.h - which tenant asks for what, and when: the tenants of a scenario, or the lines of a
+ * trace.
  *
  * Every tenant has its own random numbers, so what is asked depends on the scenario and the seed
  * alone, never on what became of an earlier request. */
@@ -70,7 +71,7 @@ struct weir_sim_wish weir_sim_demand_draw(struct weir_sim_demand *demand,
                                           struct weir_sim_tenant *tenant, uint64_t now_ns);
 
 /* A tenant's timer was due: what it asks for. Sets the timer for its next, unless it has clients
- * who ask again when they are answered: then all of them ask for the first time. */
+ * that ask again when they are answered: then all of them ask for the first time. */
 struct weir_sim_wish weir_sim_demand_next(struct weir_sim_demand *demand,
                                           struct weir_sim_tenant *tenant,
                                           struct weir_sim_clock *clock);

@@ -30,7 +30,7 @@ void weir_sim_history_note(struct weir_sim_history *history, uint32_t what, uint
 
 static struct weir_sim_fate *fate_of(struct weir_sim_history *history, uint64_t number)
 {
-    static struct weir_sim_fate nobody; /* whose fate nobody looks at */
+    static struct weir_sim_fate nobody; /* stands for an unknown job; never read */
     bool known = number >= 1 && number <= history->fates_max;
     require(history, known, "was never submitted", number);
     return known ? &history->fates[number - 1] : &nobody;

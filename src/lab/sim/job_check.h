@@ -13,7 +13,7 @@
 
 /* Of one job, by its number. */
 struct weir_sim_fate {
-    bool accepted; /* a client was told so */
+    bool accepted; /* a client got that answer */
     bool cancelled;
     bool removed;
     uint32_t client;
@@ -21,8 +21,8 @@ struct weir_sim_fate {
     uint32_t key; /* 0: none */
     uint32_t attempts_max;
     uint32_t starts;         /* since it was last redriven */
-    uint32_t done;           /* times that it was told to be done */
-    struct weir_epoch epoch; /* of the last start that was told */
+    uint32_t done;           /* times that it was reported as done */
+    struct weir_epoch epoch; /* of the last start that was reported */
     bool leased;             /* it runs */
 };
 
@@ -43,13 +43,13 @@ struct weir_sim_history {
     char error[200];          /* empty: nothing */
 };
 
-/* Says what must not be, unless something was said before. */
+/* Notes the first violation; later ones are ignored. */
 void weir_sim_history_blame(struct weir_sim_history *history, const char *what, uint64_t number);
 
 /* One more thing that has happened. */
 void weir_sim_history_note(struct weir_sim_history *history, uint32_t what, uint64_t number);
 
-/* A client was told that its job is accepted; `row` is as it stands. */
+/* A client got the answer that its job is accepted; `row` is as it stands. */
 void weir_sim_history_accepted(struct weir_sim_history *history, uint32_t client, uint64_t number);
 
 /* An attempt has a worker from now on, or no longer. */

@@ -1,10 +1,10 @@
 /* job_life.h - the state of one life of job_world.h, shared by the files that live it:
  *
  *   job_run.c     what Weir is about to do with each job: start, settle, drop, recover
- *   job_client.c  who submits, cancels, redrives
+ *   job_client.c  clients, which submit, cancel, redrive
  *   job_world.c   crashes, settings, the life itself
  *
- *   outside, and so there after a crash: clients, the store, attempts that nobody waits for
+ *   outside, and so there after a crash: clients, the store, attempts for which no run waits
  *   inside, and so gone with a crash: the schedule, and the run of each job
  *
  * A run is one of
@@ -196,7 +196,7 @@ void weir_sim_job_enter_row(struct weir_sim_life *w, const struct weir_job_row *
 /* While a queue has more than it may, its oldest goes to the dead letters. */
 void weir_sim_job_drop_oldest(struct weir_sim_life *w);
 
-/* Somebody will still answer for an attempt that is given up. */
+/* The runner's answer for an attempt that is given up is still to come. */
 void weir_sim_job_leave_echo(struct weir_sim_life *w, const struct weir_sim_run *run,
                              uint64_t after_ns);
 

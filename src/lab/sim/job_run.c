@@ -231,7 +231,7 @@ static void on_start(struct weir_sim_life *w, const struct weir_schedule_news *n
     hand_over(w, &run->take.op);
 }
 
-/* Somebody will still answer for an attempt that is given up. */
+/* The runner's answer for an attempt that is given up is still to come. */
 void weir_sim_job_leave_echo(struct weir_sim_life *w, const struct weir_sim_run *run,
                              uint64_t after_ns)
 {

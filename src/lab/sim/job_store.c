@@ -15,7 +15,7 @@ struct sim_job_row {
     struct weir_sim_record saved; /* what a crash leaves */
     struct weir_sim_record now;
     bool dirty;
-    bool taken; /* a TAKE of it was told and is not committed yet */
+    bool taken; /* a TAKE of it was reported and is not committed yet */
 };
 
 struct weir_sim_store {
@@ -327,7 +327,7 @@ static void begin(struct weir_sim_store *store)
     store->failing = broken || weir_sim_uniform(&store->random) < 0.01;
 }
 
-/* Takes that were told stay, and are committed with the next. */
+/* Takes that were reported stay, and are committed with the next. */
 static void roll_back(struct weir_sim_store *store)
 {
     for (uint32_t i = 0; i < store->row_count; i++) {

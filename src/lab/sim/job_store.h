@@ -1,10 +1,10 @@
 /* job_store.h - a store of jobs in memory, which forgets at a crash what was not committed.
  *
  * It is the store port's contract without a disk: what has been handed over is carried out at once
- * with whatever else has, then takes a while to be committed, and only then is told. A commit may
- * fail, and everything after it until the disk works again; a crash in the middle of a commit may
- * find it done or not. TAKE is told before it is committed, and so a crash may undo it; a commit
- * that fails does not. */
+ * with whatever else has, then takes a while to be committed, and only then is reported. A commit
+ * may fail, and everything after it until the disk works again; a crash in the middle of a commit
+ * may find it done or not. TAKE is reported before it is committed, and so a crash may undo it; a
+ * commit that fails does not. */
 #ifndef WEIR_LAB_SIM_JOB_STORE_H
 #define WEIR_LAB_SIM_JOB_STORE_H
 
@@ -38,13 +38,13 @@ extern const struct weir_store_port weir_sim_store_port;
 struct weir_sim_store *weir_sim_store_create(const struct weir_sim_store_options *options);
 void weir_sim_store_destroy(struct weir_sim_store *store);
 
-/* As those who know only the port see it. */
+/* The store for callers that know only the port. */
 struct weir_store *weir_sim_store_face(struct weir_sim_store *store);
 
 /* Its timer has come. */
 void weir_sim_store_advance(struct weir_sim_store *store);
 
-/* Everything that is under way is gone, told to nobody. */
+/* Everything that is under way is gone, and never reported. */
 void weir_sim_store_crash(struct weir_sim_store *store);
 
 /* Commits fail until then. */

@@ -117,7 +117,7 @@ static void crash(struct weir_sim_life *w)
     weir_schedule_destroy(w->schedule);
     w->schedule = NULL;
     weir_sim_history_crashed(&w->history);
-    for (uint32_t i = 0; i < w->client_count; i++) { /* who waited for an answer gets none */
+    for (uint32_t i = 0; i < w->client_count; i++) { /* no answer to waiting clients */
         if (w->clients[i].asking) {
             weir_sim_client_try_later(&w->clients[i], 100 * WEIR_NS_PER_MS);
         }

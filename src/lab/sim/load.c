@@ -1,5 +1,5 @@
 /* The tables of the file's fields, and what is checked beyond single values. Reading is done by
- * src/config, so mistakes are told as those of a configuration are. */
+ * src/config, so mistakes are reported as those of a configuration are. */
 #include "lab/sim/load.h"
 
 #include "base/alloc.h"

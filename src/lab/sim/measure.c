@@ -77,8 +77,8 @@ void weir_sim_fair_shares(const double *asked, const double *weights, uint32_t c
         shares[i] = -1; /* still open */
         weight_left += weights[i];
     }
-    /* Each round gives those who ask for less than their part all of it; one without any ends it.
-     */
+    /* Each round gives tenants that ask for less than their part all that they ask for; a round
+     * without such tenants is the last. */
     for (bool settled = true; settled;) {
         settled = false;
         double per_weight = weight_left > 0 ? left / weight_left : 0;
@@ -327,7 +327,7 @@ static double longest_recovery(const struct weir_sim_measure *measure)
 
 /* ---- the result ---- */
 
-/* What a tenant asked for. Clients who ask again when they are answered ask for all there is. */
+/* What a tenant asked for. Clients that ask again when they are answered ask for all there is. */
 static double asked_by(const struct weir_sim_measure *measure, uint32_t tenant, double possible)
 {
     bool closed = measure->demand->tenants[tenant].settings->clients > 0;

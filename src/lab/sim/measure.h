@@ -2,7 +2,7 @@
  *
  * Everything about the provider is counted by the second in which the provider decided it. What
  * would have been possible is found afterwards, from the demand and the limits alone: a fluid that
- * uses every bucket as soon as somebody asks. */
+ * uses every bucket as soon as a tenant asks. */
 #ifndef WEIR_LAB_SIM_MEASURE_H
 #define WEIR_LAB_SIM_MEASURE_H
 
@@ -41,7 +41,7 @@ struct weir_sim_group_result {
     double first_p99_s;
 };
 
-/* What one run came to; after the warm-up, where nothing else is said. */
+/* What one run came to; after the warm-up, unless a field's comment says otherwise. */
 struct weir_sim_result {
     uint64_t asked;
     uint64_t sent;   /* each time that it was */
@@ -92,8 +92,8 @@ double weir_sim_waits_quantile(const struct weir_sim_waits *waits, double quanti
 /* Jain's index: 1 when all are equal, 1/n when one has it all. 1 if there is nothing. */
 double weir_sim_jain(const double *x, uint32_t count);
 
-/* Deals `total` out to those who ask, none getting more than it asks for, and those who ask for
- * more in proportion to their weights. */
+/* Deals `total` out to the tenants, none getting more than it asks for, and those that ask for more
+ * in proportion to their weights. */
 void weir_sim_fair_shares(const double *asked, const double *weights, uint32_t count, double total,
                           double *shares);
 

@@ -171,8 +171,8 @@ static double round_up(double x)
 }
 
 /* A leap at the start, when a full bucket is spent, must not flatten all the rest, and neither must
- * a window that nobody fills: rates are cut at twice what is allowed, windows at half as much again
- * as was in flight after the warm-up. */
+ * a window that no requests fill: rates are cut at twice what is allowed, windows at half as much
+ * again as was in flight after the warm-up. */
 static void find_scales(struct picture *picture)
 {
     struct curves curves;

@@ -1,6 +1,6 @@
-/* Limits that somebody wrote down. `truth` is told everything: what a request will cost, what the
- * account allows, and when that changes. It is the upper bound that others are compared with.
- * `low` and `high` are the same limits, half and twice, with costs estimated as anybody would. */
+/* Limits that an operator wrote down. `truth` knows everything: what a request will cost, what the
+ * account allows, and when that changes. It is the upper bound that others are compared with. `low`
+ * and `high` are the same limits, half and twice, with costs estimated as an operator would. */
 #include "lab/sim/number.h"
 #include "lab/sim/policies.h"
 

@@ -87,7 +87,8 @@ static void fill(struct heard *heard, const struct weir_sim_site *site,
         heard->quotas[i] = (struct weir_quota){
             .unit = unit_of(stated->of),
             .reset = stated->window ? WEIR_RESET_WINDOW : WEIR_RESET_FULL,
-            /* Providers name a day's quota differently from a minute's; nothing else is told. */
+            /* Providers name a day's quota differently from a minute's; nothing shows other
+             * periods. */
             .period_ns = stated->period_ns >= WEIR_NS_PER_DAY ? stated->period_ns : 0,
             .limit = (int64_t)stated->limit,
             .remaining = (int64_t)stated->remaining,

@@ -38,7 +38,7 @@ struct weir_sim_reply {
 /* One request as the provider sees it. The first three are the caller's to fill in. */
 struct weir_sim_visit {
     uint32_t input;
-    uint32_t output; /* what it will be if nobody stops it */
+    uint32_t output; /* what it will be if the client does not stop it */
     uint32_t max_tokens;
     bool inside; /* holds a place */
     double charged[WEIR_SIM_LIMITS_MAX];
@@ -65,7 +65,7 @@ struct weir_sim_provider {
     struct weir_sim_random random;
 };
 
-/* All buckets full, nobody inside. The settings stay the caller's. */
+/* All buckets full, no request inside. The settings stay the caller's. */
 void weir_sim_provider_init(struct weir_sim_provider *provider,
                             const struct weir_sim_provider_settings *settings, uint64_t seed);
 

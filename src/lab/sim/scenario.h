@@ -1,6 +1,6 @@
-/* scenario.h - what is simulated: a provider's account, who asks, how the gateway's line is set,
- * and what changes on the way. docs/reference/simulator.md describes the file that it is read from.
- */
+/* scenario.h - what is simulated: a provider's account, the tenants that ask, how the gateway's
+ * line is set, and what changes on the way. docs/reference/simulator.md describes the file that it
+ * is read from. */
 #ifndef WEIR_LAB_SIM_SCENARIO_H
 #define WEIR_LAB_SIM_SCENARIO_H
 
@@ -48,7 +48,7 @@ struct weir_sim_limit {
     uint64_t tokens; /* per period */
     uint64_t period_ns;
     uint64_t burst; /* what it holds at most */
-    bool window;    /* a counter that starts anew each period, rather than a bucket */
+    bool window;    /* a counter that restarts each period, rather than a bucket */
     bool hidden;    /* not told in headers */
 };
 
@@ -96,7 +96,7 @@ struct weir_sim_tenant_settings {
     enum weir_sim_arrivals arrivals;
     double load;       /* times what the account allows; 0: `rate` says */
     double rate;       /* requests a second */
-    uint32_t clients;  /* of each tenant, who ask again when they are answered; 0: `load`, `rate` */
+    uint32_t clients;  /* of each tenant; each asks again when it is answered; 0: `load`, `rate` */
     uint64_t think_ns; /* until they do */
     uint32_t burst;    /* so many at once, of BURSTS */
     uint32_t weight;

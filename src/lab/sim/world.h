@@ -1,5 +1,5 @@
-/* world.h - one simulated run: the provider, those who ask, and between them one or more instances
- * of a gateway that follow one policy.
+/* world.h - one simulated run: the provider, the tenants that ask, and between them one or more
+ * instances of a gateway that follow one policy.
  *
  * A request lives like this; what is in brackets it does without a gateway:
  *
@@ -11,9 +11,8 @@
  *      +------ WAITING <- ANSWER (429, 5xx)
  *       its time has come
  *
- * Where a tenant has clients who ask again when they are answered, what is over is in THINK, and
- * then asks for something else.
- */
+ * Where a tenant has clients that ask again when they are answered, what is over is in THINK, and
+ * then asks for something else. */
 #ifndef WEIR_LAB_SIM_WORLD_H
 #define WEIR_LAB_SIM_WORLD_H
 
@@ -74,8 +73,8 @@ struct weir_sim_site {
     struct weir_sim_random random;
 };
 
-/* How requests are held back. Every function but `start` may be null. `ended` is told of everything
- * that was sent, once for each time, before the permit is given back. */
+/* How requests are held back. Every function but `start` may be null. `ended` is called for
+ * everything that was sent, once for each time, before the permit is given back. */
 struct weir_sim_policy {
     const char *name;
     const char *formerly; /* an older name, which still works; null: it has none */
@@ -92,17 +91,17 @@ struct weir_sim_policy {
     void (*enter)(struct weir_sim_site *site, struct weir_sim_request *request);
     uint32_t (*cost)(struct weir_sim_site *site, struct weir_sim_request *request);
     void (*first_byte)(struct weir_sim_site *site, struct weir_sim_request *request);
-    /* So much of its output has come; told now and then while it streams. */
+    /* So much of its output has come; called now and then while it streams. */
     void (*streamed)(struct weir_sim_site *site, struct weir_sim_request *request, uint32_t output);
     void (*ended)(struct weir_sim_site *site, struct weir_sim_request *request,
                   enum weir_outcome outcome);
-    /* Gives the permit back; null: with what it cost, and nothing else is told. */
+    /* Gives the permit back; null: with what it cost, and nothing else is reported. */
     enum weir_status (*leave)(struct weir_sim_site *site, struct weir_sim_request *request,
                               enum weir_outcome outcome);
     /* How long until it is tried again after a refusal or an error; WEIR_NEVER: not at all. */
     uint64_t (*again)(struct weir_sim_site *site, struct weir_sim_request *request,
                       enum weir_outcome outcome);
-    void (*changed)(struct weir_sim_site *site); /* for those who are told of changes */
+    void (*changed)(struct weir_sim_site *site); /* for policies that learn of changes */
     uint64_t tick_ns;
     void (*tick)(struct weir_sim_site *site);
     uint32_t (*waiting)(const struct weir_sim_site *site); /* null: those at the key */
