@@ -25,10 +25,10 @@
 /* Lines that follow each other within this time are written together. */
 #define REST_NS (WEIR_NS_PER_SECOND / 20)
 
-/* How long a file that takes nothing may keep a caller of flush or destroy. */
+/* How long a file that takes nothing may keep a caller of flush or destroy, or the next file. */
 #define LAST_WORDS_NS WEIR_NS_PER_SECOND
 
-/* How often a pipe that takes nothing is looked at, to see whether the file is to end. */
+/* How often a pipe that takes nothing is looked at, to see whether it is to be left. */
 #define LOOK_MS 100
 
 /* A pipe that is ready takes as much at once without blocking. */
@@ -60,6 +60,7 @@ struct weir_line_file {
     bool stopping; /* as soon as all is written */
     bool writing;
     uint64_t give_up_ns; /* once it is stopping */
+    uint64_t leave_ns;   /* for the next file, if it takes nothing; WEIR_NEVER: there is none */
 
     _Atomic uint64_t written;
     _Atomic uint64_t dropped;
@@ -68,6 +69,7 @@ struct weir_line_file {
     struct line_buffer taken;
     int fd;
     bool regular;
+    bool torn; /* a part of a line is at its end */
     bool failing;
 };
 
@@ -76,12 +78,13 @@ struct weir_line_file {
 static bool is_out_of_time(struct weir_line_file *file)
 {
     pthread_mutex_lock(&file->lock);
-    bool out = file->stopping && weir_clock_ns() >= file->give_up_ns;
+    uint64_t now_ns = weir_clock_ns();
+    bool out = (file->stopping && now_ns >= file->give_up_ns) || now_ns >= file->leave_ns;
     pthread_mutex_unlock(&file->lock);
     return out;
 }
 
-/* Files are always ready; a pipe may not be. False if the file is to end before. */
+/* Files are always ready; a pipe may not be. False if the file is to be left before. */
 static bool await_room(struct weir_line_file *file)
 {
     struct pollfd ready = {.fd = file->fd, .events = POLLOUT};
@@ -105,9 +108,16 @@ static uint32_t count_lines(const char *data, size_t bytes)
     return lines;
 }
 
+/* Whether the end of the file is what was written last. Another program may have written more, and
+ * stderr's file is not this program's to cut. */
+static bool is_own_end(const struct weir_line_file *file, off_t size)
+{
+    return file->fd > STDERR_FILENO && lseek(file->fd, 0, SEEK_CUR) == size;
+}
+
 /* Takes the part of a line away that was written at the end of a file. Without it the next line
- * would be read as the rest of this one; where it cannot be taken away, a line feed ends it, unless
- * that would have to wait. */
+ * would be read as the rest of this one; where it cannot be taken away, a line feed ends it: now,
+ * or before the next line if that fails or would have to wait. */
 static void take_back(struct weir_line_file *file, size_t part_bytes)
 {
     struct stat status;
@@ -115,13 +125,26 @@ static void take_back(struct weir_line_file *file, size_t part_bytes)
         return;
     }
     bool gone = file->regular && fstat(file->fd, &status) == 0 &&
-                status.st_size >= (off_t)part_bytes &&
+                status.st_size >= (off_t)part_bytes && is_own_end(file, status.st_size) &&
                 ftruncate(file->fd, status.st_size - (off_t)part_bytes) == 0;
     struct pollfd ready = {.fd = file->fd, .events = POLLOUT};
     bool has_room = file->regular || poll(&ready, 1, 0) > 0;
-    if (!gone && has_room && write(file->fd, "\n", 1) < 0) {
-        return; /* it fails for the reason that the line did */
+    file->torn = !gone && !(has_room && write(file->fd, "\n", 1) == 1);
+}
+
+/* Ends the part of a line that take_back() could not. False, with errno, if it cannot either. */
+static bool end_torn_line(struct weir_line_file *file)
+{
+    while (file->torn) {
+        if (!file->regular && !await_room(file)) {
+            return false;
+        }
+        file->torn = write(file->fd, "\n", 1) != 1;
+        if (file->torn && errno != EINTR && errno != EAGAIN) {
+            return false;
+        }
     }
+    return true;
 }
 
 /* Writes the batch as far as the file allows. Returns how many of its lines are in the file; if not
@@ -131,6 +154,9 @@ static uint32_t write_batch(struct weir_line_file *file, const struct line_buffe
     size_t at = 0;
     if (file->fd < 0) {
         errno = EBADF;
+        return 0;
+    }
+    if (!end_torn_line(file)) {
         return 0;
     }
     while (at < batch->bytes) {
@@ -191,6 +217,7 @@ static void take_up(struct weir_line_file *file, int fd)
     struct stat status;
     close_fd(file->fd);
     file->fd = fd;
+    file->torn = false;
     file->regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
@@ -229,16 +256,24 @@ static void *run(void *context)
         }
         exchange_buffers(file);
         int next_fd = file->next_fd;
+        bool at_once = next_fd >= 0 && (file->fd < 0 || weir_clock_ns() >= file->leave_ns);
         file->next_fd = -1;
+        file->leave_ns = at_once ? WEIR_NEVER : file->leave_ns;
         file->writing = true;
         pthread_mutex_unlock(&file->lock);
+        if (at_once) {
+            take_up(file, next_fd);
+        }
         if (file->taken.bytes > 0) {
             write_taken(file); /* lines from before the new file go to the one before */
         }
-        if (next_fd >= 0) {
+        if (next_fd >= 0 && !at_once) {
             take_up(file, next_fd);
         }
         pthread_mutex_lock(&file->lock);
+        if (next_fd >= 0 && !at_once) {
+            file->leave_ns = file->next_fd < 0 ? WEIR_NEVER : weir_clock_ns() + LAST_WORDS_NS;
+        }
         file->writing = false;
         pthread_cond_broadcast(&file->done);
         rest(file);
@@ -256,7 +291,8 @@ struct weir_line_file *weir_line_file_create(uint32_t buffer_bytes)
     if (file == NULL) {
         return NULL;
     }
-    *file = (struct weir_line_file){.capacity = buffer_bytes, .fd = -1, .next_fd = -1};
+    *file = (struct weir_line_file){
+        .capacity = buffer_bytes, .fd = -1, .next_fd = -1, .leave_ns = WEIR_NEVER};
     pthread_mutex_init(&file->lock, NULL);
     pthread_cond_init(&file->bell, NULL);
     pthread_cond_init(&file->done, NULL);
@@ -298,12 +334,16 @@ static int open_path(const char *path)
     return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0640);
 }
 
-/* The thread takes the file up behind the lines that are there. */
+/* The thread takes the file up behind the lines that are there, if the file before takes those in
+ * time. Else it drops the ones that it has in hand, and the next go to the new file. */
 static void hand_over(struct weir_line_file *file, int fd)
 {
     pthread_mutex_lock(&file->lock);
     int passed_over = file->next_fd;
     file->next_fd = fd;
+    if (file->leave_ns == WEIR_NEVER) {
+        file->leave_ns = weir_clock_ns() + LAST_WORDS_NS;
+    }
     file->open = true;
     pthread_cond_signal(&file->bell);
     pthread_mutex_unlock(&file->lock);

@@ -4,7 +4,8 @@
  * that. A thread of the file's own takes the buffer, gives callers an empty one in its place, and
  * writes. So a disk that is full, slow or gone costs lines and never time: a line for which the
  * buffer has no room, and a line that cannot be written, is dropped and counted. Only whole lines
- * are in a file: what has been written of a line is taken back if the rest of it fails.
+ * are in a file: what has been written of a line is taken back if the rest of it fails, or ended
+ * with a line feed in a pipe, in stderr's file, and in a file to which another program writes.
  *
  * The file can be another one at any time, or opened once more by its path, which is how programs
  * that rotate files work: they rename the old one first. */
@@ -31,8 +32,9 @@ struct weir_line_file_counts {
 struct weir_line_file *weir_line_file_create(uint32_t buffer_bytes);
 
 /* Opens the file of that path and writes there from now on; what was put before still goes to the
- * file before. With an empty path to stderr. False, with errno, if that is not possible: then
- * nothing has changed. One thread at a time calls this and the next two. */
+ * file before, unless that takes nothing for a second. With an empty path to stderr. False, with
+ * errno, if that is not possible: then nothing has changed. One thread at a time calls this and the
+ * next two. */
 WEIR_MUST_CHECK bool weir_line_file_open(struct weir_line_file *file, struct weir_slice path);
 
 /* Opens the path once more. If that is not possible, the open file stays, and errno says why. */

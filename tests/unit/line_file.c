@@ -170,6 +170,34 @@ TEST(a_line_that_does_not_fit_on_the_disk_is_taken_back_and_counted)
     assert_int_equal(reported, 0);
 }
 
+/* stderr's file was opened by what started this program, mostly without O_APPEND. */
+TEST(a_part_of_a_line_in_the_file_of_stderr_is_ended_and_not_cut)
+{
+    struct rlimit before, small;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 10;
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    int kept = dup(STDERR_FILENO);
+    assert_true(fd >= 0);
+    assert_true(dup2(fd, STDERR_FILENO) >= 0);
+    bool opened = weir_line_file_open(file, weir_slice_of(""));
+    int limited = setrlimit(RLIMIT_FSIZE, &small);
+    put("one\n");
+    put("two\n");
+    put("three\n");
+    weir_line_file_flush(file);
+    int freed = setrlimit(RLIMIT_FSIZE, &before);
+    put("five\n");
+    weir_line_file_flush(file);
+    assert_true(dup2(kept, STDERR_FILENO) >= 0);
+    close(kept);
+    close(fd);
+    assert_true(opened && limited == 0 && freed == 0);
+    expect_file(path, "one\ntwo\nth\nfive\n");
+}
+
 TEST(all_is_written_before_it_ends)
 {
     assert_true(weir_line_file_open(file, weir_slice_of(path)));
@@ -203,6 +231,30 @@ TEST(a_stderr_that_takes_nothing_does_not_hold_up_the_end)
     close(ends[0]);
     close(ends[1]);
     assert_true(opened);
+}
+
+/* A pipe whose reader stopped reading is left for the next file, with the lines in hand. */
+TEST(a_pipe_that_takes_nothing_is_left_for_the_next_file)
+{
+    static char line[6001];
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_int_equal(fcntl(reader, F_SETPIPE_SZ, 4096), 4096);
+    assert_true(weir_line_file_open(file, weir_slice_of(path)));
+    memset(line, 'x', sizeof line - 2);
+    line[sizeof line - 2] = '\n';
+    put(line);
+    alarm(60); /* ends a test that hangs */
+    assert_true(weir_line_file_open(file, weir_slice_of(moved)));
+    put("next\n");
+    while (weir_line_file_counts(file).written == 0) {
+        weir_line_file_flush(file);
+    }
+    alarm(0);
+    close(reader);
+    expect_lines(1, 1);
+    expect_file(moved, "next\n");
 }
 
 static void *put_many(void *context)
@@ -262,6 +314,10 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_line_that_does_not_fit_on_the_disk_is_taken_back_and_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_part_of_a_line_in_the_file_of_stderr_is_ended_and_not_cut,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_pipe_that_takes_nothing_is_left_for_the_next_file, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(all_is_written_before_it_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stderr_that_takes_nothing_does_not_hold_up_the_end,
                                         set_up, tear_down),
