@@ -94,9 +94,14 @@ static bool hides_field(const struct weir_exchange *exchange, const void *state,
     return hidden;
 }
 
-static bool may_reply(struct weir_exchange *exchange __attribute__((unused)), void *state)
+/* No other attempt follows a reply that goes on, which may take long: its body is not needed. */
+static bool may_reply(struct weir_exchange *exchange, void *state)
 {
-    return weir_a2a_card_judged(state);
+    bool goes_on = weir_a2a_card_judged(state);
+    if (goes_on) {
+        weir_exchange_let_body_go(exchange);
+    }
+    return goes_on;
 }
 
 static enum weir_filter_data read_reply(struct weir_exchange *exchange __attribute__((unused)),

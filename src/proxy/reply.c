@@ -41,12 +41,12 @@ static void open_tunnel(struct weir_exchange *exchange)
 }
 
 /* The reply goes to the client, so no other lane will need the body. What of it has not been sent
- * yet goes on as if it had never been kept. Filters that keep it for attempts of their own let it
- * go themselves. */
+ * yet goes on as if it had never been kept. Filters that read all of it, which may be in a file,
+ * let it go themselves once it is sent. */
 static void let_body_go(struct weir_exchange *exchange)
 {
     struct weir_buffer *in = &exchange->client->in;
-    if (!exchange->request.keeps_body || exchange->route->llm != WEIR_CONFIG_LLM_NONE) {
+    if (!exchange->request.keeps_body || weir_exchange_has_hook(exchange, WEIR_HOOK_BODY)) {
         return;
     }
     exchange->request.keeps_body = false;

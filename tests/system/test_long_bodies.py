@@ -10,7 +10,7 @@ from power import Faults
 from raw import ask, connect, reply, request, run, upstream
 from test_bodies import problem_of
 from test_llm import CHAT, JSON, chat, chunked, completion, llm, post, quiet, refusal
-from weir import until
+from weir import until, weir
 
 MIB = 1 << 20
 
@@ -226,6 +226,34 @@ async def test_all_long_bodies_together_have_a_bound(framing):
             assert (await wire.message('POST')).status == 200
         await nothing_left(gateway)
         assert (await ask(gateway.port, post(body), 'POST')).status == 200
+
+
+@run
+@pytest.mark.parametrize('route', ['json_rpc: true', 'key: "json:method"', 'a2a: true'])
+async def test_a_reply_that_goes_on_does_not_hold_the_room_of_its_request(route):
+    held = asyncio.Event()
+
+    async def serve(wire, message):
+        await wire.send(b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}\n\n')
+        await held.wait()
+    body = json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': 'message/stream',
+                       'params': {'text': 'x' * 3 * MIB}}).encode()
+    asked = request('/mcp', JSON, f'Content-Length: {len(body)}', method='POST', body=body)
+    async with upstream(serve) as server, weir(f'''
+listen: {{ address: "127.0.0.1:0", public_url: "https://agents.example.com" }}
+api: 127.0.0.1:0
+spool_max: 4MiB
+upstreams: {{ tools: {{ url: "{server.url}" }} }}
+gates: {{ tools: {{ limit: 2 }} }}
+routes: [ {{ match: /, upstream: tools, gate: tools, {route} }} ]
+''') as gateway:
+        async with connect(gateway.port) as first, connect(gateway.port) as second:
+            for wire in first, second:
+                await wire.send(asked)
+                assert (await wire.head()).status == 200
+                await nothing_left(gateway)
+            held.set()
+        assert [message.body == body for message in server.seen] == [True, True]
 
 
 @run
