@@ -197,6 +197,23 @@ static void compare_with_usage(struct weir_budget_book *book, struct weir_budget
     }
 }
 
+/* Whether it is the name of the budget that those share for which there is no place. */
+static bool is_shared(struct weir_slice name)
+{
+    return weir_slice_equal(name, weir_slice_of(WEIR_USAGE_OTHER));
+}
+
+/* Whether there is a place besides those that are kept for the shared accounts. */
+static bool has_place(const struct weir_budget_book *book)
+{
+    uint32_t taken = book->count;
+    for (int kind = 0; kind < WEIR_BUDGET_OWNER_KIND_COUNT; kind++) {
+        taken += find_account(book, (enum weir_budget_owner_kind)kind,
+                              weir_slice_of(WEIR_USAGE_OTHER)) == NULL;
+    }
+    return taken < book->accounts_max;
+}
+
 /* Finds or makes an owner's account; the last places are kept for those that are shared. Null
  * without memory. */
 static struct weir_budget_account *take_account(struct weir_budget_book *book,
@@ -208,11 +225,10 @@ static struct weir_budget_account *take_account(struct weir_budget_book *book,
     if (account != NULL) {
         return account;
     }
-    if (book->count + WEIR_BUDGET_OWNER_KIND_COUNT >= book->accounts_max) {
+    if (!has_place(book)) {
         prune(book, now);
     }
-    if (name.bytes > WEIR_NAME_BYTES_MAX ||
-        book->count + WEIR_BUDGET_OWNER_KIND_COUNT >= book->accounts_max) {
+    if (name.bytes > WEIR_NAME_BYTES_MAX || !has_place(book)) {
         name = weir_slice_of(WEIR_USAGE_OTHER);
         account = find_account(book, kind, name);
     }
@@ -354,6 +370,9 @@ static enum weir_status reserve_or_wait(struct weir_budget_book *book,
                                         struct weir_budget_claim *claim,
                                         const struct weir_budget_moment *now)
 {
+    for (uint32_t i = 0; i < claim->count; i++) {
+        wake(book, claim->accounts[i], now); /* the limits may have grown, or a period begun */
+    }
     struct weir_budget_account *where = held_up_at(claim);
     if (where == NULL) {
         enum weir_status status = try_reserve(book, claim, now);
@@ -441,23 +460,41 @@ struct weir_budget weir_budget_book_look(struct weir_budget_book *book, int64_t 
 
 /* ---- keeping ---- */
 
+/* Of each period the later one, and within one period the larger amounts. */
+static void merge(struct weir_budget *into, const struct weir_budget *from)
+{
+    for (int period = 0; period < WEIR_BUDGET_PERIOD_COUNT; period++) {
+        if (from->numbers[period] < into->numbers[period]) {
+            continue;
+        }
+        if (from->numbers[period] > into->numbers[period]) {
+            into->numbers[period] = from->numbers[period];
+            into->spent[period] = (struct weir_budget_amount){0};
+        }
+        for (int unit = 0; unit < WEIR_BUDGET_UNIT_COUNT; unit++) {
+            uint64_t *spent = &into->spent[period].units[unit];
+            uint64_t other = from->spent[period].units[unit];
+            *spent = other > *spent ? other : *spent;
+        }
+    }
+}
+
 bool weir_budget_book_restore(struct weir_budget_book *book,
                               const struct weir_budget_record *record)
 {
     struct weir_slice name = {record->name, record->name_bytes};
+    struct weir_budget budget = record->budget;
+    for (int i = 0; i < WEIR_BUDGET_PERIOD_COUNT * WEIR_BUDGET_UNIT_COUNT; i++) {
+        int unit = i % WEIR_BUDGET_UNIT_COUNT;
+        budget.spent[i / WEIR_BUDGET_UNIT_COUNT].units[unit] += budget.reserved.units[unit];
+    }
     pthread_mutex_lock(&book->lock);
-    bool room = book->count + WEIR_BUDGET_OWNER_KIND_COUNT < book->accounts_max &&
-                find_account(book, record->kind, name) == NULL;
-    struct weir_budget_account *account = room ? make_account(book, record->kind, name) : NULL;
+    struct weir_budget_account *account = find_account(book, record->kind, name);
+    if (account == NULL && (is_shared(name) || has_place(book))) {
+        account = make_account(book, record->kind, name);
+    }
     if (account != NULL) {
-        account->budget = record->budget;
-        account->budget.in_flight = 0;
-        account->budget.reserved = (struct weir_budget_amount){0};
-        for (int i = 0; i < WEIR_BUDGET_PERIOD_COUNT * WEIR_BUDGET_UNIT_COUNT; i++) {
-            int unit = i % WEIR_BUDGET_UNIT_COUNT;
-            account->budget.spent[i / WEIR_BUDGET_UNIT_COUNT].units[unit] +=
-                record->budget.reserved.units[unit];
-        }
+        merge(&account->budget, &budget);
     }
     pthread_mutex_unlock(&book->lock);
     return account != NULL;

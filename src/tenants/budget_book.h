@@ -119,7 +119,8 @@ struct weir_budget_record {
 };
 
 /* Adds a saved budget; what was reserved then counts as spent, since whether the provider has seen
- * those requests is not known. False, with nothing changed, if there is no room or no memory. */
+ * those requests is not known. Of a budget that is there already, the larger amounts stay. False,
+ * with nothing changed, if there is no room or no memory. */
 WEIR_MUST_CHECK bool weir_budget_book_restore(struct weir_budget_book *book,
                                               const struct weir_budget_record *record);
 

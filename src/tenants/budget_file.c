@@ -9,11 +9,14 @@
 #include "tenants/json_lines.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NAME    "budgets"
 #define VERSION 1
+
+#define A_DAY_S 86400
 
 /* The largest file that is read: the maximal number of budgets with names of a usual length. */
 #define FILE_BYTES_MAX ((size_t)128 << 20)
@@ -52,8 +55,8 @@ static bool put_record(struct weir_whole_file *out, const struct weir_budget_rec
     struct weir_json json;
     weir_json_init(&json, room, sizeof room);
     weir_json_open(&json, '{');
-    weir_json_put_string(&json, owner_names[record->kind],
-                         (struct weir_slice){record->name, record->name_bytes});
+    weir_json_lines_put_text(&json, owner_names[record->kind],
+                             (struct weir_slice){record->name, record->name_bytes});
     for (int period = 0; period < WEIR_BUDGET_PERIOD_COUNT; period++) {
         weir_json_put_number(&json, period_names[period], record->budget.numbers[period]);
     }
@@ -132,8 +135,9 @@ static bool read_amount(const json_t *line, const char *name, struct weir_budget
 static bool read_record(const json_t *line, struct weir_budget_record *record)
 {
     uint64_t numbers[WEIR_BUDGET_PERIOD_COUNT];
-    *record = (struct weir_budget_record){
-        .kind = json_object_get(line, "key") == NULL ? WEIR_BUDGET_OF_TENANT : WEIR_BUDGET_OF_KEY};
+    bool of_key = json_object_get(line, "key") != NULL || json_object_get(line, "key_hex") != NULL;
+    *record =
+        (struct weir_budget_record){.kind = of_key ? WEIR_BUDGET_OF_KEY : WEIR_BUDGET_OF_TENANT};
     bool good =
         weir_json_lines_text(line, owner_names[record->kind], record->name, &record->name_bytes) &&
         read_amount(line, "reserved", &record->budget.reserved);
@@ -146,57 +150,137 @@ static bool read_record(const json_t *line, struct weir_budget_record *record)
     return good;
 }
 
-static bool is_ours(const json_t *line)
+enum budget_file_state {
+    GOOD,
+    DAMAGED,
+    FOREIGN /* of another version */
+};
+
+/* A file that is being loaded. */
+struct loading {
+    struct weir_budget_book *book;
+    struct weir_budget_moment today;
+    struct weir_budget_moment tomorrow;
+    uint64_t skipped; /* budgets, for want of room or memory */
+    uint64_t ahead;   /* budgets of a period that has not begun */
+};
+
+static enum budget_file_state read_first_line(struct weir_slice *text)
 {
+    json_t *line = weir_json_lines_take(text);
     const char *kind = json_string_value(json_object_get(line, "weir"));
     uint64_t version;
-    return kind != NULL && strcmp(kind, NAME) == 0 &&
-           weir_json_lines_count(line, "version", &version) && version == VERSION;
+    enum budget_file_state result = GOOD;
+    if (kind == NULL || strcmp(kind, NAME) != 0 ||
+        !weir_json_lines_count(line, "version", &version)) {
+        result = DAMAGED;
+    } else if (version != VERSION) {
+        result = FOREIGN;
+    }
+    json_decref(line);
+    return result;
+}
+
+/* Sets a record back to today that is of a later day than tomorrow: the clock was ahead when it was
+ * made, and its period would not end until then. */
+static void set_back(struct loading *loading, struct weir_budget_record *record)
+{
+    bool ahead = false;
+    for (int period = 0; period < WEIR_BUDGET_PERIOD_COUNT; period++) {
+        if (record->budget.numbers[period] > loading->tomorrow.numbers[period]) {
+            record->budget.numbers[period] = loading->today.numbers[period];
+            ahead = true;
+        }
+    }
+    loading->ahead += ahead;
 }
 
 /* Reads all lines; what was read before a damaged line counts, because to forget spending would
  * be worse than to keep some of it. */
-static bool read_all(struct weir_budget_book *book, struct weir_slice text)
+static enum budget_file_state read_all(struct loading *loading, struct weir_slice text)
 {
-    json_t *first = weir_json_lines_take(&text);
-    bool good = is_ours(first);
-    json_decref(first);
+    enum budget_file_state state = read_first_line(&text);
     struct weir_budget_record record;
-    for (uint64_t rows = 0; good; rows++) {
+    for (uint64_t rows = 0; state == GOOD; rows++) {
         uint64_t told;
         json_t *line = weir_json_lines_take(&text);
         bool last = json_object_get(line, "rows") != NULL;
-        good = last ? weir_json_lines_count(line, "rows", &told) && told == rows
-                    : read_record(line, &record) && weir_budget_book_restore(book, &record);
+        bool good = last ? weir_json_lines_count(line, "rows", &told) && told == rows
+                         : read_record(line, &record);
         json_decref(line);
+        state = good ? GOOD : DAMAGED;
         if (last) {
             break;
         }
+        if (good) {
+            set_back(loading, &record);
+            loading->skipped += !weir_budget_book_restore(loading->book, &record);
+        }
     }
-    return good;
+    return state;
 }
 
-void weir_budget_file_load(struct weir_budget_book *book, const char *folder)
+static void report_damaged(const char *folder, const char *path)
 {
-    char path[PATH_MAX];
     char aside[PATH_MAX];
-    size_t bytes;
-    if (!path_of(folder, NAME, path)) {
-        return;
-    }
-    char *text = weir_whole_file_read(path, FILE_BYTES_MAX, &bytes);
-    if (text == NULL && (errno == ENOENT || errno == ENOTDIR)) {
-        return;
-    }
-    bool good = text != NULL && read_all(book, (struct weir_slice){text, bytes});
-    free(text);
-    if (good) {
-        return;
-    }
     bool moved = path_of(folder, NAME ".damaged", aside) && rename(path, aside) == 0;
     weir_log_event(
         WEIR_LOG_ERROR, "budgets_damaged", NULL,
         "%s is damaged%s; budgets of tenants go by their usage of this month, those of API "
         "keys start at zero. If there is a backup, restore it and start Weir again",
         path, moved ? " and moved aside as budgets.damaged" : "");
+}
+
+static void report_odd_rows(const struct loading *loading, const char *path)
+{
+    if (loading->skipped > 0) {
+        weir_log_event(WEIR_LOG_WARN, "budgets_skipped", NULL,
+                       "%" PRIu64 " budgets of %s are not loaded, because there is no room or no "
+                       "memory for more; those of tenants go by their usage of this month, those "
+                       "of API keys start at zero",
+                       loading->skipped, path);
+    }
+    if (loading->ahead > 0) {
+        weir_log_event(WEIR_LOG_WARN, "budgets_ahead", NULL,
+                       "%" PRIu64 " budgets of %s are of days to come, because the clock was ahead "
+                       "or is behind now; what they have spent counts as spent today. Check the "
+                       "clock",
+                       loading->ahead, path);
+    }
+}
+
+bool weir_budget_file_load(struct weir_budget_book *book, const char *folder, int64_t wall_s)
+{
+    char path[PATH_MAX];
+    size_t bytes;
+    struct loading loading = {.book = book,
+                              .today = weir_budget_moment_of(wall_s),
+                              .tomorrow = weir_budget_moment_of(wall_s + A_DAY_S)};
+    if (!path_of(folder, NAME, path)) {
+        return true;
+    }
+    char *text = weir_whole_file_read(path, FILE_BYTES_MAX, &bytes);
+    if (text == NULL) {
+        if (errno == ENOENT || errno == ENOTDIR) {
+            return true;
+        }
+        weir_log_event(WEIR_LOG_ERROR, "budgets_unread", NULL,
+                       "%s cannot be read: %s. It is not changed, and what is spent from now on is "
+                       "counted in memory and not saved. Make it readable and start Weir again",
+                       path, strerror(errno));
+        return false;
+    }
+    enum budget_file_state state = read_all(&loading, (struct weir_slice){text, bytes});
+    free(text);
+    report_odd_rows(&loading, path);
+    if (state == DAMAGED) {
+        report_damaged(folder, path);
+    } else if (state == FOREIGN) {
+        weir_log_event(WEIR_LOG_ERROR, "budgets_foreign", NULL,
+                       "%s is of another version of Weir; it is not loaded and not changed, and "
+                       "what is spent from now on is counted in memory and not saved. Run that "
+                       "version, or move the file away and start Weir again",
+                       path);
+    }
+    return state != FOREIGN;
 }

@@ -6,16 +6,20 @@
  *     {"key":"3f9c21a07be4",...}
  *     {"rows":2}
  *
- * Each list has tokens, requests and billionths of money; days and months count from 1970. The file
- * is replaced as a whole. What is reserved there counts as spent after a restart, because a crash
+ * Each list has tokens, requests and billionths of money; days and months count from 1970. A name
+ * that is not UTF-8 is in hexadecimal, as `tenant_hex` or `key_hex`. The file is replaced as a
+ * whole. What is reserved there counts as spent after a restart, because a crash
  * leaves open whether the provider has served it. The thread of usage_file.c saves it. */
 #ifndef WEIR_TENANTS_BUDGET_FILE_H
 #define WEIR_TENANTS_BUDGET_FILE_H
 
 #include "tenants/budget_book.h"
 
-/* Loads what the file has; problems with it are logged. */
-void weir_budget_file_load(struct weir_budget_book *book, const char *folder);
+/* Loads what the file has; problems with it are logged. A damaged file is moved aside. False: it
+ * cannot be read, or another version of Weir wrote it; it stays as it is, and must not be replaced
+ * by the book. */
+WEIR_MUST_CHECK bool weir_budget_file_load(struct weir_budget_book *book, const char *folder,
+                                           int64_t wall_s);
 
 /* Saves the book. False, with errno, on failure. Requires that no other process writes to the
  * folder. */

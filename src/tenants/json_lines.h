@@ -25,7 +25,11 @@ json_t *weir_json_lines_take(struct weir_slice *text);
 /* A member that is a whole number of 0 or more. */
 WEIR_MUST_CHECK bool weir_json_lines_count(const json_t *line, const char *name, uint64_t *number);
 
-/* A member that is a text of up to 255 bytes. */
+/* Writes a text of up to 255 bytes so that weir_json_lines_text() finds every byte again: as it is,
+ * or, where JSON cannot carry it, in hexadecimal as the member NAME_hex. */
+void weir_json_lines_put_text(struct weir_json *json, const char *name, struct weir_slice text);
+
+/* A member that is a text of up to 255 bytes, in either form. */
 WEIR_MUST_CHECK bool weir_json_lines_text(const json_t *line, const char *name, char *room,
                                           uint8_t *bytes);
 

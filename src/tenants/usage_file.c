@@ -49,8 +49,10 @@ struct weir_usage_file {
     bool stopping;
 
     /* The saving thread's own fields. */
-    int locked;   /* a descriptor, or -1 */
-    bool failing; /* the last attempt failed, which has been reported */
+    int locked;           /* a descriptor, or -1 */
+    bool keeps_budgets;   /* false: their file could not be read and must not be replaced */
+    bool failing;         /* to save usage; the last attempt failed, which was reported */
+    bool failing_budgets; /* to save budgets */
     struct weir_usage_row rows[ROWS_AT_ONCE];
     char line[LINE_BYTES_MAX];
     char folder[PATH_MAX];
@@ -83,8 +85,8 @@ static bool put_row(struct weir_usage_file *file, struct weir_whole_file *out,
     struct weir_json json;
     weir_json_init(&json, file->line, sizeof file->line);
     weir_json_open(&json, '{');
-    weir_json_put_string(&json, "tenant", weir_usage_tenant(row));
-    weir_json_put_string(&json, "model", weir_usage_model(row));
+    weir_json_lines_put_text(&json, "tenant", weir_usage_tenant(row));
+    weir_json_lines_put_text(&json, "model", weir_usage_model(row));
     weir_json_put_number(&json, "requests", row->counts.requests);
     weir_json_put_number(&json, "refused", row->counts.refused);
     weir_json_put_number(&json, "input", row->counts.input);
@@ -141,7 +143,13 @@ static bool take_lock(struct weir_usage_file *file)
     return file->locked >= 0;
 }
 
-static void report_saving(struct weir_usage_file *file, bool good)
+/* Why saving failed, by errno. */
+static const char *why_not_saved(void)
+{
+    return errno == EWOULDBLOCK ? "another process saves its usage there" : strerror(errno);
+}
+
+static void report_usage(struct weir_usage_file *file, bool good)
 {
     if (good != file->failing) {
         return;
@@ -155,8 +163,24 @@ static void report_saving(struct weir_usage_file *file, bool good)
             WEIR_LOG_ERROR, "usage_not_saved", NULL,
             "tenants' usage cannot be kept in %s: %s. It is counted in memory, and Weir tries "
             "again",
-            file->folder,
-            errno == EWOULDBLOCK ? "another process saves its usage there" : strerror(errno));
+            file->folder, why_not_saved());
+    }
+}
+
+static void report_budgets(struct weir_usage_file *file, bool good)
+{
+    if (good != file->failing_budgets) {
+        return;
+    }
+    file->failing_budgets = !good;
+    if (good) {
+        weir_log_event(WEIR_LOG_WARN, "budgets_saved", NULL,
+                       "what is spent of budgets is saved in %s again", file->folder);
+    } else {
+        weir_log_event(WEIR_LOG_ERROR, "budgets_not_saved", NULL,
+                       "what is spent of budgets cannot be saved in %s: %s. It is counted in "
+                       "memory, and Weir tries again",
+                       file->folder, why_not_saved());
     }
 }
 
@@ -174,7 +198,7 @@ static bool save_usage(struct weir_usage_file *file)
         }
     }
     if (some) {
-        report_saving(file, good);
+        report_usage(file, good);
     }
     return some;
 }
@@ -182,8 +206,8 @@ static bool save_usage(struct weir_usage_file *file)
 static void save_budgets(struct weir_usage_file *file)
 {
     uint64_t state;
-    if (weir_budget_book_changed(file->budgets, &state)) {
-        report_saving(file, take_lock(file) && weir_budget_file_save(file->budgets, file->folder));
+    if (file->keeps_budgets && weir_budget_book_changed(file->budgets, &state)) {
+        report_budgets(file, take_lock(file) && weir_budget_file_save(file->budgets, file->folder));
     }
 }
 
@@ -426,7 +450,7 @@ struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage,
     file->budgets = budgets;
     file->locked = -1;
     load_all(file);
-    weir_budget_file_load(budgets, file->folder);
+    file->keeps_budgets = weir_budget_file_load(budgets, file->folder, time(NULL));
     init_bell(file);
     if (pthread_create(&file->thread, NULL, save_periodically, file) != 0) {
         *error = "the thread that saves tenants' usage cannot be started";

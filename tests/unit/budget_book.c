@@ -9,6 +9,9 @@
 #include "tenants/budget_file.h"
 #include "unit/folder.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 /* Noon of 2025-08-21, which is day 20321. */
 #define NOON_S  INT64_C(1755777600)
 #define A_DAY_S INT64_C(86400)
@@ -242,6 +245,37 @@ TEST(as_many_wait_for_a_budget_as_may_and_one_more_is_refused)
     settle('a', 0);
 }
 
+TEST(who_waits_goes_first_when_the_budget_has_grown)
+{
+    struct weir_budget_limits small = tokens_a_day(1000), large = tokens_a_day(3000);
+    struct weir_budget_owner before = tenant("acme", &small), after = tenant("acme", &large);
+    assert_int_equal(claim('a', &before, 1, 600), WEIR_OK);
+    assert_int_equal(claim('b', &before, 1, 900), WEIR_WOULD_WAIT);
+    assert_int_equal(claim('c', &after, 1, 900), WEIR_OK);
+    expect("b+ ");
+    settle('a', 0);
+    settle('b', 0);
+    settle('c', 0);
+}
+
+TEST(who_waits_goes_first_when_a_new_day_has_begun)
+{
+    struct weir_budget_limits limits = tokens_a_day(1000);
+    struct weir_budget_owner acme = tenant("acme", &limits);
+    struct weir_budget_amount need = amount(100);
+    assert_int_equal(claim('a', &acme, 1, 700), WEIR_OK);
+    settle('a', 700);
+    assert_int_equal(claim('a', &acme, 1, 200), WEIR_OK);
+    assert_int_equal(claim('b', &acme, 1, 200), WEIR_WOULD_WAIT);
+    assert_int_equal(
+        weir_budget_book_reserve(book, NOON_S + A_DAY_S, &acme, 1, &need, &requests[2].claim),
+        WEIR_OK);
+    expect("b+ ");
+    settle('a', 0);
+    settle('b', 0);
+    settle('c', 0);
+}
+
 /* ---- what counts ---- */
 
 TEST(what_was_used_before_there_was_a_budget_counts)
@@ -325,7 +359,7 @@ TEST(what_is_spent_is_there_after_a_restart_and_what_was_reserved_is_spent)
     assert_false(weir_budget_book_changed(book, &state));
     close_book(NULL); /* as a crash would, with a claim that is held */
     open_with(100);
-    weir_budget_file_load(book, folder);
+    assert_true(weir_budget_file_load(book, folder, NOON_S));
     assert_int_equal(spent(&both[0], NOON_S), 270);
     assert_int_equal(spent(&both[1], NOON_S), 70);
     assert_int_equal(weir_budget_book_look(book, NOON_S, &both[0]).in_flight, 0);
@@ -360,9 +394,8 @@ TEST(a_damaged_file_is_moved_aside_and_what_can_be_read_of_it_counts)
         {FIRST, 0, false},
         {FIRST ROW, 6, false},
         {FIRST ROW "{\"rows\":2}\n", 6, false},
-        {FIRST ROW ROW "{\"rows\":2}\n", 6, false},
+        {FIRST ROW ROW "{\"rows\":2}\n", 6, true},
         {FIRST ROW "{\"tenant\":\"b\",\"day\":-1}\n{\"rows\":2}\n", 6, false},
-        {"{\"weir\":\"budgets\",\"version\":2}\n" ROW "{\"rows\":1}\n", 0, false},
         {"{\"weir\":\"usage\",\"version\":1}\n" ROW "{\"rows\":1}\n", 0, false},
         {FIRST "{\"tenant\":\"acme\",\"day\":4294967296,\"month\":1,\"spent_day\":[5,1,0],"
                "\"spent_month\":[9,2,0],\"reserved\":[1,1,0]}\n{\"rows\":1}\n",
@@ -376,11 +409,122 @@ TEST(a_damaged_file_is_moved_aside_and_what_can_be_read_of_it_counts)
         close_book(NULL);
         open_with(100);
         write_file(cases[i].text);
-        weir_budget_file_load(book, folder);
+        assert_true(weir_budget_file_load(book, folder, NOON_S));
         assert_int_equal(spent(&acme, NOON_S), cases[i].spent);
         snprintf(path, sizeof path, "%s/budgets.damaged", folder);
         assert_int_equal(unlink(path), cases[i].good ? -1 : 0);
     }
+}
+
+/* Two tenants whose names JSON cannot carry, and of which it would make one. */
+TEST(names_of_any_bytes_come_back)
+{
+    struct weir_budget_limits limits = tokens_a_day(1000);
+    char longest[WEIR_NAME_BYTES_MAX];
+    memset(longest, 0xff, sizeof longest);
+    struct weir_budget_owner owners[] = {
+        tenant("b\xfc", &limits),
+        tenant("b\xe4", &limits),
+        {WEIR_BUDGET_OF_TENANT, {"a\0b", 3}, &limits},
+        {WEIR_BUDGET_OF_TENANT, {longest, sizeof longest}, &limits},
+        {WEIR_BUDGET_OF_KEY, {longest, sizeof longest}, &limits},
+        tenant("behind", &limits),
+    };
+    for (size_t i = 0; i < COUNT_OF(owners); i++) {
+        assert_int_equal(claim((char)('a' + i), &owners[i], 1, 1), WEIR_OK);
+        settle((char)('a' + i), 10 + i);
+    }
+    assert_true(weir_budget_file_save(book, folder));
+    close_book(NULL);
+    open_with(100);
+    assert_true(weir_budget_file_load(book, folder, NOON_S));
+    for (size_t i = 0; i < COUNT_OF(owners); i++) {
+        assert_int_equal(spent(&owners[i], NOON_S), 10 + i);
+    }
+    char path[128];
+    snprintf(path, sizeof path, "%s/budgets.damaged", folder);
+    assert_int_equal(unlink(path), -1);
+}
+
+#define ROW_OF(name, day, month, spent)                                                     \
+    "{\"tenant\":\"" name "\",\"day\":" #day ",\"month\":" #month ",\"spent_day\":[" #spent \
+    ",1,0],\"spent_month\":[" #spent ",1,0],\"reserved\":"                                  \
+    "[0,0,0]}\n"
+
+TEST(of_two_records_of_one_name_the_larger_amounts_count_and_those_behind_are_read)
+{
+    struct weir_budget_limits limits = tokens_a_day(1000);
+    struct weir_budget_owner acme = tenant("acme", &limits), beta = tenant("beta", &limits);
+    write_file(FIRST ROW_OF("acme", 20321, 667, 7) ROW_OF("acme", 20321, 667, 9)
+                   ROW_OF("acme", 20320, 667, 11) ROW_OF("beta", 20321, 667, 3) "{\"rows\":4}\n");
+    assert_true(weir_budget_file_load(book, folder, NOON_S));
+    assert_int_equal(spent(&acme, NOON_S), 9);
+    assert_int_equal(spent(&beta, NOON_S), 3);
+}
+
+TEST(a_full_book_comes_back_whole)
+{
+    struct weir_budget_limits limits = tokens_a_day(100);
+    close_book(NULL);
+    assert_int_equal(open_with(5), 0);
+    char names[4][2] = {"0", "1", "2", "3"};
+    for (int i = 0; i < 4; i++) { /* the last one has none of its own */
+        struct weir_budget_owner owner = tenant(names[i], &limits);
+        assert_int_equal(claim((char)('a' + i), &owner, 1, 10), WEIR_OK);
+        settle((char)('a' + i), 10);
+    }
+    struct weir_budget_owner key = {WEIR_BUDGET_OF_KEY, weir_slice_of("k"), &limits};
+    assert_int_equal(claim('e', &key, 1, 10), WEIR_OK);
+    settle('e', 20);
+    assert_true(weir_budget_file_save(book, folder));
+    close_book(NULL);
+    assert_int_equal(open_with(5), 0);
+    assert_true(weir_budget_file_load(book, folder, NOON_S));
+    struct weir_budget_record records[8];
+    assert_int_equal(weir_budget_book_page(book, 0, records, 8), 5);
+    assert_int_equal(spent(&key, NOON_S), 20);
+    /* And one that has more than there is room for: no damage. */
+    close_book(NULL);
+    assert_int_equal(open_with(4), 0);
+    assert_true(weir_budget_file_load(book, folder, NOON_S));
+    assert_int_equal(weir_budget_book_page(book, 0, records, 8), 4);
+    char path[128];
+    snprintf(path, sizeof path, "%s/budgets", folder);
+    assert_int_equal(access(path, R_OK), 0);
+}
+
+TEST(a_file_that_cannot_be_read_or_is_of_another_version_stays)
+{
+    struct weir_budget_limits limits = tokens_a_day(1000);
+    struct weir_budget_owner acme = tenant("acme", &limits);
+    char path[128];
+    snprintf(path, sizeof path, "%s/budgets", folder);
+    write_file("{\"weir\":\"budgets\",\"version\":2}\n" ROW "{\"rows\":1}\n");
+    assert_false(weir_budget_file_load(book, folder, NOON_S));
+    assert_int_equal(spent(&acme, NOON_S), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0); /* it cannot be read, by root either */
+    assert_false(weir_budget_file_load(book, folder, NOON_S));
+    assert_int_equal(rmdir(path), 0);
+}
+
+TEST(a_clock_that_was_ahead_does_not_keep_a_budget_spent)
+{
+    struct weir_budget_limits limits = tokens_a_day(1000);
+    struct weir_budget_owner acme = tenant("acme", &limits), beta = tenant("beta", &limits);
+    write_file(FIRST ROW_OF("acme", 99999, 3285, 1000)
+                   ROW_OF("beta", 20322, 667, 1000) "{\"rows\":2}\n");
+    assert_true(weir_budget_file_load(book, folder, NOON_S));
+    assert_int_equal(claim('a', &acme, 1, 1), WEIR_BUDGET_SPENT);
+    struct weir_budget_amount need = amount(1);
+    assert_int_equal(
+        weir_budget_book_reserve(book, NOON_S + A_DAY_S, &acme, 1, &need, &requests[0].claim),
+        WEIR_OK);
+    assert_int_equal(/* of tomorrow, which a step of the clock may make */
+                     weir_budget_book_reserve(book, NOON_S + A_DAY_S, &beta, 1, &need,
+                                              &requests[1].claim),
+                     WEIR_BUDGET_SPENT);
+    settle('a', 0);
 }
 
 int main(void)
@@ -394,11 +538,18 @@ int main(void)
         A_TEST(a_request_is_charged_to_its_tenant_and_to_its_key),
         A_TEST(a_request_that_waits_for_one_budget_may_have_to_wait_for_the_other_next),
         A_TEST(as_many_wait_for_a_budget_as_may_and_one_more_is_refused),
+        A_TEST(who_waits_goes_first_when_the_budget_has_grown),
+        A_TEST(who_waits_goes_first_when_a_new_day_has_begun),
         A_TEST(what_was_used_before_there_was_a_budget_counts),
         A_TEST(a_new_day_begins_at_zero_and_the_month_goes_on),
         A_TEST(budgets_beyond_the_bound_are_shared),
         A_TEST(what_is_spent_is_there_after_a_restart_and_what_was_reserved_is_spent),
         A_TEST(a_damaged_file_is_moved_aside_and_what_can_be_read_of_it_counts),
+        A_TEST(names_of_any_bytes_come_back),
+        A_TEST(of_two_records_of_one_name_the_larger_amounts_count_and_those_behind_are_read),
+        A_TEST(a_full_book_comes_back_whole),
+        A_TEST(a_file_that_cannot_be_read_or_is_of_another_version_stays),
+        A_TEST(a_clock_that_was_ahead_does_not_keep_a_budget_spent),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
