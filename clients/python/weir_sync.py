@@ -107,8 +107,8 @@ class weir_request(ctypes.Structure):
 
 
 class weir_result(ctypes.Structure):
-    _fields_ = [('outcome', _enum), ('cost_known', _bool), ('cost', _u32), ('usage_known', _bool),
-                ('moves', _bool), ('input', _u32), ('output', _u32), ('reply', _pointer)]
+    _fields_ = [('outcome', _enum), ('cost_known', _bool), ('moves', _bool), ('cost', _u32),
+                ('usage_known', _bool), ('input', _u32), ('output', _u32), ('reply', _pointer)]
 
 
 class weir_ticket(ctypes.Structure):

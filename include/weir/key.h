@@ -48,10 +48,11 @@ enum weir_admission {
  * answered; else the estimate. */
 struct weir_result {
     enum weir_outcome outcome;
+    /* These two side by side, where one load tests both. */
     bool cost_known;  /* whether `cost` is what it really cost; else the estimate stands */
+    bool moves;       /* it goes on to another lane, where its tenant is charged; here it is not */
     uint32_t cost;    /* 0 .. WEIR_COST_MAX */
     bool usage_known; /* whether `input` and `output` are; their sum is then the cost */
-    bool moves;       /* it goes on to another lane, where its tenant is charged; here it is not */
     uint32_t input;
     uint32_t output;
     const struct weir_reply *reply; /* what weir_key_hear() was not told yet; may be null */
