@@ -114,7 +114,7 @@ struct weir_quota {
     int64_t remaining;
     int64_t remaining_rounding; /* it is right to this; 0: exact */
     uint64_t reset_ns;          /* from now */
-    uint64_t reset_rounding_ns; /* the same: a second where whole seconds are told */
+    uint64_t reset_rounding_ns; /* likewise; a second if the reply has whole seconds */
 };
 
 /* The head of a reply. */
@@ -123,7 +123,7 @@ struct weir_reply {
     bool streamed;             /* its first byte is its first token: the delay means something */
     bool retry_after_known;
     uint64_t retry_after_ns;
-    uint64_t retry_after_rounding_ns; /* a second where whole seconds are told */
+    uint64_t retry_after_rounding_ns; /* a second if the reply has whole seconds */
     bool doubtful; /* Retry-After counts only if another reply within a second had it, too */
     const struct weir_quota *quotas; /* null: none */
     uint32_t quota_count;            /* those beyond WEIR_QUOTAS_MAX are ignored */

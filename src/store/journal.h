@@ -1,6 +1,6 @@
 /* journal.h - what must be done to SQLite's journal for a program that does not trust syncs that
  * are tried again. Only while no connection is open. It goes through SQLite's own file layer, so
- * that a layer of a test in between sees it. */
+ * that a layer between SQLite and the disk sees it. */
 #ifndef WEIR_STORE_JOURNAL_H
 #define WEIR_STORE_JOURNAL_H
 
