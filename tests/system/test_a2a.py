@@ -77,7 +77,7 @@ async def test_a_card_leads_to_weir_and_needs_no_permit(version):
         await planner.finish(task)
         assert await one.next(call) == [TASK, task, 'completed']
         assert 'direct' not in await planner.ways()
-        assert 'signatures dropped' in gateway.complaints()
+        await until(lambda: 'signatures dropped' in gateway.complaints(), 'the log has it')
 
 
 @run

@@ -71,6 +71,7 @@ async def test_at_max_connections_the_longest_idle_connection_is_closed_for_a_ne
                 await second.ended()
                 for wire in (third, first, newcomer):
                     assert await say(wire) == 200
+        await until(lambda: 'max_connections reached' in gateway.complaints(), 'it warns')
         errors = gateway.complaints()
         assert errors.count('max_connections reached (3 open)') == 1
         assert 'Raise max_connections' in errors

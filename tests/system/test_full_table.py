@@ -107,5 +107,6 @@ def test_a_key_at_rest_is_forgotten_after_the_time_that_the_gate_names():
                 _, listed = await gateway.ask_api('/gates/functions')
                 return listed['keys'] == []
             await until(forgotten, 'the key is forgotten')
+            await gateway.reload()  # by then the log is written
             assert lines_about(gateway, 'gate functions') == []
     run(test())

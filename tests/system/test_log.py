@@ -96,6 +96,7 @@ async def test_without_a_section_only_warnings_go_to_stderr():
     async with functions(upstream_more=', timeouts: { connect: 5s }') as (gateway, _, client):
         async with client.get('/functions/f?id=1') as said:
             assert said.status == 200
+        await gateway.reload()  # by then the log is written
         assert gateway.complaints() == ''
 
 
