@@ -258,41 +258,18 @@ static void end_reading(struct weir_llm *llm, const struct weir_llm_request *req
     }
 }
 
-/* The model that a form names in what is there of it. Its name is not changed for an upstream. */
-static void read_form(struct weir_llm *llm, struct weir_slice form)
+static void begin_form(const struct weir_llm *llm, struct weir_llm_form *form)
 {
-    struct weir_slice model;
-    struct weir_slice boundary = {llm->boundary, llm->boundary_bytes};
-    if (!llm->in_path && llm->model_bytes == 0 && weir_llm_form_model(form, boundary, &model)) {
-        llm->model_bytes = (uint16_t)model.bytes;
-        memcpy(llm->model, model.data, model.bytes);
-    }
+    weir_llm_form_init(form, (struct weir_slice){llm->boundary, llm->boundary_bytes});
 }
 
-/* A piece of a form: the part that names the model may stand across its beginning. */
-static void read_form_piece(struct weir_llm *llm, struct weir_slice piece)
+/* All of a form has been read. The name of its model is not changed for an upstream. */
+static void end_form(struct weir_llm *llm, const struct weir_llm_form *form)
 {
-    struct weir_llm_reader *reader = llm->reader;
-    char seam[2 * WEIR_LLM_FORM_SEAM_BYTES];
-    size_t head_bytes =
-        piece.bytes < WEIR_LLM_FORM_SEAM_BYTES ? piece.bytes : WEIR_LLM_FORM_SEAM_BYTES;
-    memcpy(seam, reader->tail, reader->tail_bytes);
-    if (head_bytes > 0) {
-        memcpy(seam + reader->tail_bytes, piece.data, head_bytes);
-    }
-    read_form(llm, piece);
-    size_t seam_bytes = reader->tail_bytes + head_bytes;
-    if (reader->tail_bytes > 0) {
-        read_form(llm, (struct weir_slice){seam, seam_bytes});
-    }
-    if (piece.bytes >= WEIR_LLM_FORM_SEAM_BYTES) {
-        memcpy(reader->tail, piece.data + piece.bytes - WEIR_LLM_FORM_SEAM_BYTES,
-               WEIR_LLM_FORM_SEAM_BYTES);
-        reader->tail_bytes = WEIR_LLM_FORM_SEAM_BYTES;
-    } else {
-        size_t kept = seam_bytes < WEIR_LLM_FORM_SEAM_BYTES ? seam_bytes : WEIR_LLM_FORM_SEAM_BYTES;
-        memcpy(reader->tail, seam + seam_bytes - kept, kept);
-        reader->tail_bytes = (uint16_t)kept;
+    struct weir_slice model;
+    if (!llm->in_path && weir_llm_form_end(form, &model)) {
+        llm->model_bytes = (uint16_t)model.bytes;
+        memcpy(llm->model, model.data, model.bytes);
     }
 }
 
@@ -319,15 +296,16 @@ static bool read_piece(struct weir_llm *llm, struct weir_slice bytes, bool last)
         if (llm->reader == NULL) {
             return false;
         }
-        llm->reader->tail_bytes = 0;
+        begin_form(llm, &llm->reader->form);
         begin_reading(llm, &llm->reader->request);
     }
     if (llm->boundary_bytes > 0) {
-        read_form_piece(llm, bytes);
+        weir_llm_form_feed(&llm->reader->form, bytes);
     } else {
         weir_llm_request_feed(&llm->reader->request, bytes);
     }
     if (last) {
+        end_form(llm, &llm->reader->form);
         end_reading(llm, &llm->reader->request);
         weir_slab_give(readers, llm->reader);
         llm->reader = NULL;
@@ -344,7 +322,10 @@ bool weir_llm_read(struct weir_llm *llm, struct weir_slice bytes, bool last)
         return read_piece(llm, bytes, last);
     }
     if (llm->boundary_bytes > 0) {
-        read_form(llm, bytes);
+        struct weir_llm_form form;
+        begin_form(llm, &form);
+        weir_llm_form_feed(&form, bytes);
+        end_form(llm, &form);
         return true;
     }
     struct weir_llm_request request;

@@ -59,15 +59,11 @@ enum weir_llm_budget_use {
     WEIR_LLM_BUDGET_LEFT, /* waits no longer, but the decision is on its way */
     WEIR_LLM_BUDGET_HELD
 };
-/* A form's part that names its model is found if it is no longer than this, however the form comes.
- */
-#define WEIR_LLM_FORM_SEAM_BYTES 1024
 
 /* Reads a body that comes in several pieces. */
 struct weir_llm_reader {
     struct weir_llm_request request;
-    uint16_t tail_bytes; /* of a form: the end of what has come */
-    char tail[WEIR_LLM_FORM_SEAM_BYTES];
+    struct weir_llm_form form;
 };
 
 struct weir_llm {

@@ -64,4 +64,7 @@ async def test_a_form_goes_to_the_line_of_its_model_and_tenants_may_use_only_the
         said = await ask(gateway.port, form('/v1/audio/transcriptions', {'model': 'gpt-4o-transcribe'}), 'POST')
         assert said.status == 403
         assert (await ask(gateway.port, form('/v1/audio/transcriptions', {}), 'POST')).status == 403
+        twice = {'model': 'whisper-1', 'x"\r\nX-A: b\r\n\r\n\r\n--xYz\r\n'
+                 'Content-Disposition: form-data; name="model': 'gpt-4o-transcribe'}  # servers take the last
+        assert (await ask(gateway.port, form('/v1/audio/transcriptions', twice), 'POST')).status == 403
         assert len(server.seen) == 1 and b'whisper-1' in server.seen[0].body

@@ -135,14 +135,14 @@ async def test_what_is_no_json_passes_as_it_is_however_long():
 
 @run
 async def test_a_long_form_has_its_model_wherever_that_stands():
-    part = b'\r\n--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper-1\r\n--b--\r\n'
-    begin = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.mp3"\r\n\r\n'
+    part = b'\r\n--bOuNdArY\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper-1\r\n--bOuNdArY--\r\n'
+    begin = b'--bOuNdArY\r\nContent-Disposition: form-data; name="file"; filename="a.mp3"\r\n\r\n'
     piece = 65536 - 1600  # what is written and read at once
     async with upstream(reply(b'{}', JSON)) as server, llm(server) as gateway:
         for over in -1000, 0, 1, 2, 20, 60, 70, 75, len(part) - 1, len(part), 1000:
             sound = os.urandom(20 * piece - over - len(begin))
             body = begin + sound + part
-            asked = request('/v1/audio/transcriptions', 'Content-Type: multipart/form-data; boundary=b',
+            asked = request('/v1/audio/transcriptions', 'Content-Type: multipart/form-data; boundary=bOuNdArY',
                             f'Content-Length: {len(body)}', method='POST', body=body)
             assert (await ask(gateway.port, asked, 'POST')).status == 200
             assert server.seen[-1].body == body
