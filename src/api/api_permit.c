@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/hex.h"
+#include "base/moment.h"
 #include "base/slab.h"
 #include "base/slice.h"
 
@@ -216,11 +217,6 @@ static void take_out(struct weir_api_permits *api_permits, struct weir_api_permi
     end_held(api_permits, api_permit);
 }
 
-static uint64_t after(uint64_t now_ns, uint64_t duration_ns)
-{
-    return duration_ns == WEIR_NEVER ? WEIR_NEVER : now_ns + duration_ns;
-}
-
 uint64_t weir_api_permit_ticket_lease_ns(const struct weir_api_permit *api_permit)
 {
     bool shared = api_permit->gate_ticket.flow.bytes > 0 && api_permit->lease_ns == WEIR_NEVER;
@@ -232,7 +228,7 @@ bool weir_api_permit_hold(struct weir_api_permit *api_permit)
     struct weir_api_permits *api_permits = api_permit->api_permits;
     uint64_t admitted_ns = api_permit->gate_ticket.ticket.admitted_ns;
     pthread_mutex_lock(&api_permits->lock);
-    api_permit->lease_end_ns = after(admitted_ns, api_permit->lease_ns);
+    api_permit->lease_end_ns = weir_after_ns(admitted_ns, api_permit->lease_ns);
     bool held = put_in(api_permits, api_permit);
     pthread_mutex_unlock(&api_permits->lock);
     return held;
@@ -338,7 +334,7 @@ static enum weir_api_permit_join share(struct weir_api_permits *api_permits,
     }
     api_permit->gate = place->gate;
     api_permit->gate_ticket.loop_index = place->loop_index;
-    api_permit->lease_end_ns = after(now_ns, api_permit->lease_ns);
+    api_permit->lease_end_ns = weir_after_ns(now_ns, api_permit->lease_ns);
     api_permit->leader = leader;
     if (!put_in(api_permits, api_permit)) {
         api_permit->leader = NULL;

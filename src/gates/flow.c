@@ -37,6 +37,7 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "base/moment.h"
 #include "base/slab.h"
 #include "base/slice.h"
 #include "gates/gates_internal.h"
@@ -115,12 +116,6 @@ static uint64_t now_of(const struct weir_flows *flows, uint32_t loop_index)
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
-}
-
-/* A moment that far away from now; never stays never. */
-static uint64_t after(uint64_t now_ns, uint64_t duration_ns)
-{
-    return duration_ns == WEIR_NEVER ? WEIR_NEVER : now_ns + duration_ns;
 }
 
 /* From one loop to another, or to itself. */
@@ -515,7 +510,7 @@ static void let_in(struct weir_flow *flow, const struct weir_flow_request *self)
     } else {
         move(flow, HELD);
         flow->used = self != NULL;
-        flow->lease_end_ns = after(now_of(flows, home), flow->lease_ns);
+        flow->lease_end_ns = weir_after_ns(now_of(flows, home), flow->lease_ns);
     }
     while (flow->waiting > 0) {
         struct weir_flow_request *flow_request = end_wait(flow, &summons, self);

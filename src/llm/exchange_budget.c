@@ -6,6 +6,7 @@
  * so the state lives until then. */
 #include "llm/llm_exchange.h"
 
+#include "base/moment.h"
 #include "base/slice.h"
 #include "config/budget_bounds.h"
 #include "tenants/api_key.h"
@@ -142,7 +143,8 @@ static const struct weir_config_line *find_line(const struct weir_llm *llm)
 {
     const struct weir_exchange *exchange = llm->exchange;
     const struct weir_config *config = exchange->worker_config->config;
-    struct weir_slice key = {llm->key, llm->key_bytes};
+    char text[WEIR_NAME_BYTES_MAX];
+    struct weir_slice key = {text, weir_llm_complete_key(llm, text)};
     return exchange->route->gate == WEIR_CONFIG_NONE
                ? NULL
                : &weir_config_key_rules(&config->gates[exchange->route->gate], key)->line;
@@ -220,7 +222,7 @@ static void wait_for_budget(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_worker *worker = exchange->worker;
-    uint64_t until_ns = worker->loop.now_ns + patience_ns(llm);
+    uint64_t until_ns = weir_after_ns(worker->loop.now_ns, patience_ns(llm));
     llm->budget = WEIR_LLM_BUDGET_WAITS;
     weir_exchange_move(exchange, WEIR_EXCHANGE_PAUSED);
     weir_exchange_pause_body(exchange);

@@ -50,6 +50,9 @@ static void read_path(struct weir_llm *llm, struct weir_slice path)
     llm->path_name_bytes = (uint16_t)model.name.bytes;
     llm->path_behind_bytes =
         (uint16_t)((size_t)(path.data + path.bytes - model.name.data) - model.name.bytes);
+    if (llm->api == WEIR_LLM_API_FREE) {
+        llm->api = WEIR_LLM_API_OTHER; /* it asks a model for something */
+    }
     if (model.counts && llm->api != WEIR_LLM_API_CUSTOM) {
         llm->api = WEIR_LLM_API_COUNT;
     }
@@ -343,8 +346,7 @@ static bool is_free(const struct weir_llm *llm)
 
 /* ---- into the line ---- */
 
-/* The key with the model in it. 0 if that is too long. */
-static size_t complete_key(const struct weir_llm *llm, char key[WEIR_NAME_BYTES_MAX])
+size_t weir_llm_complete_key(const struct weir_llm *llm, char key[WEIR_NAME_BYTES_MAX])
 {
     const struct weir_exchange *exchange = llm->exchange;
     struct weir_slice model = {llm->model, llm->model_bytes};
@@ -370,7 +372,7 @@ void weir_llm_enter(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     char key[WEIR_NAME_BYTES_MAX];
-    size_t key_bytes = complete_key(llm, key);
+    size_t key_bytes = weir_llm_complete_key(llm, key);
     assert(exchange->route->permit == WEIR_CONFIG_PERMIT_REQUEST); /* the config sees to it */
     if (key_bytes == 0 && exchange->gate != WEIR_CONFIG_NONE) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 400,

@@ -117,6 +117,9 @@ WEIR_MUST_CHECK bool weir_llm_read(struct weir_llm *llm, struct weir_slice bytes
 /* All of the body is there: refuses the request, or has it enter the line. */
 void weir_llm_ask(struct weir_llm *llm);
 
+/* The key with the model in it. 0 if that is too long. */
+size_t weir_llm_complete_key(const struct weir_llm *llm, char key[WEIR_NAME_BYTES_MAX]);
+
 /* Into the line, for the first attempt or another one. */
 void weir_llm_enter(struct weir_llm *llm);
 

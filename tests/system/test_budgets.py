@@ -134,6 +134,43 @@ async def test_who_waits_for_a_budget_waits_as_long_as_for_a_line():
 
 
 @run
+async def test_who_waits_for_a_budget_may_wait_for_ever():
+    top = 'tenants: { acme: { tokens_per_day: 100 } }'
+    go_on = asyncio.Event()
+
+    async def serve(wire, message):
+        await go_on.wait()
+        await wire.send(reply(used(5, 5), JSON))
+    async with upstream(serve) as server, llm(server, top=top, gate='line: { timeout: none }') as gateway:
+        tasks = []
+        for tenant, active in ('acme', 1), ('acme', 1), ('other', 2):
+            body = post(chat(max_tokens=99), f'X-Tenant: {tenant}')
+            tasks.append(asyncio.create_task(ask(gateway.port, body, 'POST')))
+            await gateway.until('gpt-4o', 'llm', active=active)
+        assert not tasks[1].done()
+        go_on.set()
+        assert [(await task).status for task in tasks] == [200] * 3
+
+
+@run
+async def test_who_waits_for_a_budget_waits_as_long_as_the_line_of_its_model_says():
+    top = 'tenants: { acme: { tokens_per_day: 100 } }'
+    gate = 'line: { timeout: 60s }, keys: { gpt-4o: { line: { timeout: 300ms } } }'
+    go_on = asyncio.Event()
+
+    async def serve(wire, message):
+        await go_on.wait()
+        await wire.send(reply(used(5, 5), JSON))
+    async with upstream(serve) as server, llm(server, top=top, gate=gate) as gateway:
+        first = asyncio.create_task(ask(gateway.port, post(chat(max_tokens=99), 'X-Tenant: acme'), 'POST'))
+        await gateway.until('gpt-4o', 'llm', active=1)
+        late = await ask(gateway.port, post(chat(max_tokens=99), 'X-Tenant: acme'), 'POST')
+        assert (late.status, kind(late)) == (429, 'line-timeout') and late.one('retry-after') == '1'
+        go_on.set()
+        assert (await first).status == 200
+
+
+@run
 async def test_requests_are_counted_and_a_list_of_models_is_none():
     top = 'tenants: { acme: { requests_per_day: 2 }, beta: { requests_per_month: 1 } }'
     async with upstream(reply(completion(), JSON)) as server, llm(server, top=top) as gateway:
