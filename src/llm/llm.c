@@ -39,13 +39,21 @@ static bool ends_with(struct weir_slice text, const char *end)
                           (struct weir_slice){end, bytes});
 }
 
-/* Whether the folder is somewhere in the path. */
-static bool is_below(struct weir_slice path, const char *folder)
+/* Whether the path is of one upload: /uploads/ID or /uploads/ID/STEP, at the root or behind /v1. */
+static bool is_upload(struct weir_slice path)
 {
-    struct weir_slice wanted = weir_slice_of(folder);
-    for (size_t at = 0; at + wanted.bytes <= path.bytes; at++) {
-        if (weir_text_same((struct weir_slice){path.data + at, wanted.bytes}, wanted)) {
-            return true;
+    struct weir_slice before = path;
+    for (int steps = 1; steps <= 2; steps++) {
+        do {
+            if (before.bytes == 0) {
+                return false;
+            }
+            before.bytes--;
+        } while (before.data[before.bytes] != '/');
+        struct weir_slice above = before;
+        if (ends_with(above, "/uploads")) {
+            above.bytes -= strlen("/uploads");
+            return above.bytes == 0 || ends_with(above, "/v1");
         }
     }
     return false;
@@ -80,7 +88,7 @@ enum weir_llm_api weir_llm_api_of(enum weir_llm_dialect dialect, struct weir_sli
             return calls[i].api;
         }
     }
-    return is_below(path, "/uploads/") ? WEIR_LLM_API_FREE : WEIR_LLM_API_OTHER;
+    return is_upload(path) ? WEIR_LLM_API_FREE : WEIR_LLM_API_OTHER;
 }
 
 /* ---- bodies ---- */

@@ -32,6 +32,14 @@ TEST(files_and_moderations_use_nothing_that_is_not_stated)
     for (size_t i = 0; i < COUNT_OF(paths); i++) {
         assert_int_equal(openai(paths[i]), WEIR_LLM_API_FREE);
     }
+    assert_int_equal(openai("/uploads/upload_1"), WEIR_LLM_API_FREE);
+    assert_int_equal(openai("/openai/v1/uploads/upload_1/cancel/"), WEIR_LLM_API_FREE);
+    static const char *const others[] = {"/v1/projects/uploads/x/images/generations",
+                                         "/v1/projects/uploads/images",
+                                         "/v1/uploads/upload_1/images/generations", "x/uploads/1"};
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
+        assert_int_equal(openai(others[i]), WEIR_LLM_API_OTHER);
+    }
     /* What costs does so wherever it stands. */
     assert_int_equal(openai("/uploads/x/chat/completions"), WEIR_LLM_API_OPENAI_CHAT);
 }
