@@ -178,9 +178,10 @@ def test_a_line_names_the_gate_at_which_the_exchange_stood(tmp_path):
     async def test():
         async with upstream() as server, \
                 weir(config(path, server, route=more).replace('gates: {', 'gates: { streams: {},')) as gateway:
-            for method in ('ping', 'tools/call'):
+            for count, method in enumerate(('ping', 'tools/call'), 1):
                 body = json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': method}).encode()
                 await ask(gateway.port, request('/functions/a', f'Content-Length: {len(body)}', method='POST', body=body))
+                await lines(path, count)  # before the next, which another thread may take
             await ask(gateway.port, request('/functions/a', 'Accept: text/event-stream'))
             found = await lines(path, 3)
         assert [line.get('gate') for line in found] == [None, 'functions', 'streams']
@@ -229,9 +230,11 @@ def test_the_combined_format_is_what_programs_know_and_nothing_breaks_out_of_it(
         async with upstream() as server, weir(config(path, server, 'combined')) as gateway:
             await ask(gateway.port, request('/functions/f?a=1', 'X-Tenant: a b"c', 'User-Agent: a" "b\\',
                                             'Referer: http://a/b?c=d', 'X-Request-Id: a "b"'))
+            await until(lambda: path.exists() and path.read_text().count('\n') == 1, 'it is there')
             await ask(gateway.port, request('/functions/a%0ab'))
+            await until(lambda: path.read_text().count('\n') == 2, 'both are there')
             await ask(gateway.port, b'GET /x HTTP/1.1\r\nA\r\n\r\n')
-            await until(lambda: path.exists() and path.read_text().count('\n') == 3, 'they are there')
+            await until(lambda: path.read_text().count('\n') == 3, 'they are there')
             first, second, third = (COMBINED.fullmatch(line) for line in path.read_text().splitlines())
             assert first.groups()[:5] == ('127.0.0.1', r'a\x20b\x22c', 'GET', '/functions/f', '200')
             assert first.groups()[6:] == ('http://a/b', r'a\x22 \x22b\x5c', r'a \x22b\x22')
@@ -248,6 +251,7 @@ def test_what_is_long_is_cut_and_bytes_that_are_no_text_are_replaced(tmp_path):
             long = 'x' * 3000
             await ask(gateway.port, request(f'/functions/{long}?{long}', f'User-Agent: {long}', f'Referer: {long}',
                                             f'X-Tenant: {long}'))
+            await lines(path, 1)
             await ask(gateway.port, b'GET /functions/f HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Tenant: \xff\xfe\r\n\r\n')
             first, second = await lines(path, 2)
             assert len(first['path']) == len(first['query']) == 1024 and len(first['user_agent']) == 256
