@@ -88,7 +88,8 @@ class weir_bound(ctypes.Structure):
 
 
 class weir_tenant_settings(ctypes.Structure):
-    _fields_ = [('name', weir_slice), ('weight', _u32), ('limit', _u32), ('rate', weir_rate)]
+    _fields_ = [('name', weir_slice), ('weight', _u32), ('limit', _u32), ('rate', weir_rate),
+                ('cost', weir_rate)]
 
 
 class weir_settings(ctypes.Structure):

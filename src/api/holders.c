@@ -102,9 +102,6 @@ static uint8_t add_text(struct holder_entry *entry, size_t *bytes, struct weir_s
 static bool copy_holder(void *context, const struct weir_permit_holder *holder)
 {
     struct holder_page *page = context;
-    if (page->own.bytes > 0 && !weir_slice_equal(page->own, holder->tenant)) {
-        return true;
-    }
     page->more = page->count == page->rows_max;
     if (page->more) {
         return false;
@@ -223,7 +220,7 @@ void weir_api_get_holders(struct weir_call *call)
                                      .stats = weir_gates_stats(key),
                                      .own = call->credential.tenant,
                                      .rows_max = view->rows_max};
-        weir_gates_holders(key, view->after, copy_holder, page);
+        weir_gates_holders(key, view->after, page->own, copy_holder, page);
         weir_call_reply(call, 200, "application/json", produce_holders);
     }
     weir_key_give(key);
@@ -247,8 +244,7 @@ static bool meet_holder(void *context, const struct weir_permit_holder *holder)
 {
     struct holder_search *search = context;
     search->found = holder->handle.number == search->handle.number &&
-                    holder->handle.check == search->handle.check &&
-                    (search->own.bytes == 0 || weir_slice_equal(search->own, holder->tenant));
+                    holder->handle.check == search->handle.check;
     if (search->found) {
         search->ends_itself = holder->ends_itself;
         search->flow = weir_slice_copy(search->flow_text, holder->flow);
@@ -261,7 +257,7 @@ static bool find_holder(const struct weir_key *key, struct holder_search *search
 {
     search->found = false;
     if (search->handle.number > 0) { /* tickets count from 1 */
-        weir_gates_holders(key, search->handle.number - 1, meet_holder, search);
+        weir_gates_holders(key, search->handle.number - 1, search->own, meet_holder, search);
     }
     return search->found;
 }

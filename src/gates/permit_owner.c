@@ -6,11 +6,16 @@
 #include "gates/permit_owner.h"
 
 #include "base/hash.h"
+#include "base/slice.h"
 #include "gates/gates_internal.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
+
+/* How many tickets are looked at before others may have the key's lock. */
+#define LOOKS_PER_LOCK 1000
 
 /* ---- handles ---- */
 
@@ -87,37 +92,82 @@ static void describe(const struct weir_gate_ticket *gate_ticket, struct weir_per
     assert(holder->name_bytes <= sizeof holder->name);
 }
 
-/* Under the lock: the next of the key's tickets after this one that holds a permit; the first after
- * null. */
-static struct weir_gate_ticket *next_holder(const struct weir_key *key,
-                                            struct weir_gate_ticket *gate_ticket)
+/* A walk over the tickets of a key, for which its lock is let go every so often: the line may be
+ * long, and calls of other loops wait for the lock. Meanwhile a bookmark stands in the list, a
+ * ticket that is at no key and that other walks pass over. */
+struct walk {
+    const struct weir_key *key;
+    struct weir_gate_ticket bookmark;
+    struct weir_link *at;
+    uint32_t looks; /* tickets until the lock is let go */
+    uint32_t left;  /* holders after `at`; UINT32_MAX: not known, since others have had the lock */
+};
+
+/* Takes the lock. */
+static void begin_walk(struct walk *walk, const struct weir_key *key)
 {
-    struct weir_link *list = &weir_key_state_of(key)->tickets;
-    struct weir_link *at = gate_ticket == NULL ? list->next : gate_ticket->link.next;
-    for (; at != NULL && at != list; at = at->next) {
-        gate_ticket = weir_container_of(at, struct weir_gate_ticket, link);
+    weir_key_lock(key);
+    *walk = (struct walk){.key = key,
+                          .at = weir_key_state_of(key)->tickets.next,
+                          .looks = LOOKS_PER_LOCK,
+                          .left = key->active};
+}
+
+static void end_walk(const struct walk *walk)
+{
+    weir_key_unlock(walk->key);
+}
+
+static void let_others_in(struct walk *walk)
+{
+    weir_list_insert_after(walk->at->previous, &walk->bookmark.link);
+    weir_key_unlock(walk->key);
+    sched_yield(); /* else this thread would mostly have the lock again before one that waits */
+    weir_key_lock(walk->key);
+    walk->at = walk->bookmark.link.next;
+    weir_list_unlink(&walk->bookmark.link);
+    walk->looks = LOOKS_PER_LOCK;
+    walk->left = UINT32_MAX;
+}
+
+/* The next ticket that holds a permit; null after the last. Under the lock, which it may let go and
+ * take again. */
+static struct weir_gate_ticket *next_holder(struct walk *walk)
+{
+    struct weir_link *list = &weir_key_state_of(walk->key)->tickets;
+    while (walk->at != NULL && walk->at != list && walk->left > 0) {
+        if (walk->looks-- == 0) {
+            let_others_in(walk);
+            continue;
+        }
+        struct weir_gate_ticket *gate_ticket =
+            weir_container_of(walk->at, struct weir_gate_ticket, link);
+        walk->at = walk->at->next;
         if (holds(gate_ticket)) {
+            walk->left -= walk->left != UINT32_MAX;
             return gate_ticket;
         }
     }
     return NULL;
 }
 
-void weir_gates_holders(const struct weir_key *key, uint64_t after,
+void weir_gates_holders(const struct weir_key *key, uint64_t after, struct weir_slice tenant,
                         bool (*visit)(void *context, const struct weir_permit_holder *holder),
                         void *context)
 {
     struct weir_permit_holder holder;
+    struct walk walk;
     bool more = true;
-    weir_key_lock(key);
-    for (struct weir_gate_ticket *gate_ticket = next_holder(key, NULL); gate_ticket != NULL && more;
-         gate_ticket = next_holder(key, gate_ticket)) {
-        if (gate_ticket->ticket.sequence > after) {
+    begin_walk(&walk, key);
+    for (struct weir_gate_ticket *gate_ticket = next_holder(&walk); gate_ticket != NULL;
+         gate_ticket = more ? next_holder(&walk) : NULL) {
+        bool asked = tenant.bytes == 0 || weir_slice_equal(gate_ticket->tenant, tenant);
+        if (asked && gate_ticket->ticket.sequence > after) {
             describe(gate_ticket, &holder);
             more = visit(context, &holder);
         }
     }
-    weir_key_unlock(key);
+    end_walk(&walk);
 }
 
 enum weir_status weir_gates_end_holder(struct weir_gates *gates, struct weir_key *key,
@@ -126,19 +176,19 @@ enum weir_status weir_gates_end_holder(struct weir_gates *gates, struct weir_key
     enum weir_status status = WEIR_NOT_HELD;
     uint64_t now_ns = weir_gates_loop_of(gates, loop_index)->now_ns;
     struct weir_key_work work = weir_key_work_begin(gates, loop_index);
-    weir_key_lock(key);
-    for (struct weir_gate_ticket *gate_ticket = next_holder(key, NULL); gate_ticket != NULL;
-         gate_ticket = next_holder(key, gate_ticket)) {
-        if (gate_ticket->ticket.sequence != handle.number) {
-            continue;
-        }
+    struct walk walk;
+    begin_walk(&walk, key);
+    struct weir_gate_ticket *gate_ticket = next_holder(&walk);
+    while (gate_ticket != NULL && gate_ticket->ticket.sequence < handle.number) {
+        gate_ticket = next_holder(&walk);
+    }
+    if (gate_ticket != NULL && gate_ticket->ticket.sequence == handle.number) {
         if (handle_of(gate_ticket).check == handle.check && !gate_ticket->owner->ends_itself) {
             status = weir_key_end_lease(key, &gate_ticket->ticket, now_ns, &work.news);
             weir_key_work_collect(key, &work);
         }
-        break;
     }
-    weir_key_unlock(key);
+    end_walk(&walk);
     weir_key_work_run(key, &work);
     return status;
 }

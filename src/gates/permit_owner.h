@@ -69,10 +69,11 @@ struct weir_permit_holder {
     uint64_t lease_end_ns; /* WEIR_NEVER: no lease */
 };
 
-/* Calls `visit` for the holders of a key in the order in which their tickets came, from the one
- * after the ticket number `after` on, until it returns false. It must not block, and the texts are
- * there during the call only. Takes time for each ticket at the key. */
-void weir_gates_holders(const struct weir_key *key, uint64_t after,
+/* Calls `visit` for the holders of a key that are the tenant's (empty: any's), in the order in
+ * which their tickets came, from the one after the ticket number `after` on, until it returns
+ * false. It must not block, and the texts are there during the call only. Looks at each ticket that
+ * came before the last holder, and lets go of the key's lock every thousand. */
+void weir_gates_holders(const struct weir_key *key, uint64_t after, struct weir_slice tenant,
                         bool (*visit)(void *context, const struct weir_permit_holder *holder),
                         void *context);
 

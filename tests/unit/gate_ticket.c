@@ -834,7 +834,7 @@ static bool meet_holder(void *context, const struct weir_permit_holder *holder)
 static bool find_holder(const struct guest *guest, struct weir_permit_holder *holder)
 {
     struct holder_search search = {.sequence = guest->gate_ticket.ticket.sequence};
-    weir_gates_holders(guest->gate_ticket.key, 0, meet_holder, &search);
+    weir_gates_holders(guest->gate_ticket.key, 0, (struct weir_slice){0}, meet_holder, &search);
     *holder = search.holder;
     return search.found;
 }

@@ -37,7 +37,8 @@ static void open_scene(uint32_t limit)
                                          .seed = {1, 2},
                                          .loops = scene.loops,
                                          .loop_count = 1};
-    struct weir_settings settings = {LANE(.limit = limit), .timeout_ns = WEIR_NEVER};
+    struct weir_settings settings = {LANE(.limit = limit), .line = {.tickets = 5000},
+                                     .timeout_ns = WEIR_NEVER};
     assert_int_equal(weir_gates_create(&options, &scene.gates), WEIR_OK);
     add_gates(scene.gates, 1);
     assert_int_equal(weir_gates_configure(scene.gates, 0, &settings, 0), WEIR_OK);
@@ -91,7 +92,7 @@ static struct listing list_from(uint64_t after, uint32_t count_max)
 {
     struct listing listing = {.count_max = count_max};
     struct weir_key *key = weir_gates_find(scene.gates, 0, weir_slice_of("key"));
-    weir_gates_holders(key, after, note, &listing);
+    weir_gates_holders(key, after, (struct weir_slice){0}, note, &listing);
     weir_key_give(key);
     return listing;
 }
@@ -174,6 +175,42 @@ TEST(a_holder_that_leaves_as_it_is_ended_is_told_when_the_post_has_come)
     close_scene();
 }
 
+/* More tickets than are looked at under one lock stand between the two. */
+TEST(a_holder_behind_a_long_line_is_listed_and_ended)
+{
+    static struct guest line[2500];
+    struct guest first, holder, late;
+    struct weir_destination where = {.key = weir_slice_of("key")};
+    struct weir_request urgent = {.priority = WEIR_PRIORITY_HIGH};
+    open_scene(2);
+    assert_int_equal(come(&first), WEIR_ADMITTED);
+    assert_int_equal(come(&holder), WEIR_ADMITTED);
+    for (size_t i = 0; i < COUNT_OF(line); i++) {
+        assert_int_equal(come(&line[i]), WEIR_WAITING);
+    }
+    late = (struct guest){.gate_ticket = {.owner = &guest_owner}};
+    assert_int_equal(weir_gate_ticket_enter(scene.gates, &late.gate_ticket, &where, &urgent),
+                     WEIR_WAITING);
+    assert_true(go(&first));
+    settle();
+    assert_int_equal(late.told_of[WEIR_TICKET_ADMITTED], 1);
+    struct listing all = list_from(0, 16);
+    assert_int_equal(all.count, 2);
+    assert_int_equal(all.holders[0].handle.number, 2);
+    assert_int_equal(all.holders[1].handle.number, COUNT_OF(line) + 3);
+    assert_int_equal(end(all.holders[1].handle), WEIR_OK);
+    settle();
+    assert_int_equal(late.told_of[WEIR_TICKET_ENDED], 1);
+    assert_int_equal(line[0].told_of[WEIR_TICKET_ADMITTED], 1);
+    weir_gate_ticket_close(&late.gate_ticket);
+    for (size_t i = COUNT_OF(line); i-- > 1;) {
+        assert_true(weir_gate_ticket_cancel(&line[i].gate_ticket));
+    }
+    assert_true(go(&line[0]));
+    assert_true(go(&holder));
+    close_scene();
+}
+
 TEST(an_owner_that_ends_itself_is_listed_and_left_alone)
 {
     open_scene(1);
@@ -233,6 +270,7 @@ int main(void)
         cmocka_unit_test(holders_are_listed_in_the_order_in_which_they_came_and_who_waits_is_not),
         cmocka_unit_test(a_holder_that_is_ended_has_lost_its_permit_to_the_next_in_line),
         cmocka_unit_test(a_holder_that_leaves_as_it_is_ended_is_told_when_the_post_has_come),
+        cmocka_unit_test(a_holder_behind_a_long_line_is_listed_and_ended),
         cmocka_unit_test(an_owner_that_ends_itself_is_listed_and_left_alone),
         cmocka_unit_test(a_permit_that_passes_on_keeps_its_handle_and_its_place_in_the_list),
         cmocka_unit_test(a_handle_is_read_back_from_its_text_and_nothing_else_is_one),

@@ -343,7 +343,7 @@ TEST(a_task_is_listed_as_a_holder_with_its_name_and_who_began_it)
         struct weir_permit_holder holder = {0};
         for (struct weir_key *key = weir_gates_next(scene.gates, 1, NULL); key != NULL;
              key = weir_gates_next(scene.gates, 1, key)) {
-            weir_gates_holders(key, 0, meet_holder, &holder);
+            weir_gates_holders(key, 0, (struct weir_slice){0}, meet_holder, &holder);
         }
         assert_string_equal(holder.kind, "task");
         assert_int_equal(holder.name_bytes, cases[i].bytes);
