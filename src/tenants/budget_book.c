@@ -43,6 +43,7 @@ struct weir_budget_book {
     uint32_t capacity;
     uint32_t accounts_max;
     uint32_t pruned_month; /* when accounts of past months were last forgotten */
+    uint32_t passed_day;   /* when all waiting claims were last looked at */
     uint64_t claims;       /* so far; the next one's number */
     uint64_t changes;
     uint64_t saved; /* the change that is on the disk */
@@ -441,6 +442,18 @@ bool weir_budget_book_leave(struct weir_budget_book *book, int64_t wall_s,
     }
     pthread_mutex_unlock(&book->lock);
     return waits;
+}
+
+void weir_budget_book_pass(struct weir_budget_book *book, int64_t wall_s)
+{
+    struct weir_budget_moment now = weir_budget_moment_of(wall_s);
+    pthread_mutex_lock(&book->lock);
+    bool is_new = book->passed_day != now.numbers[WEIR_BUDGET_DAY];
+    book->passed_day = now.numbers[WEIR_BUDGET_DAY];
+    for (uint32_t i = 0; is_new && i < book->count; i++) {
+        wake(book, book->accounts[i], &now);
+    }
+    pthread_mutex_unlock(&book->lock);
 }
 
 struct weir_budget weir_budget_book_look(struct weir_budget_book *book, int64_t wall_s,

@@ -103,6 +103,9 @@ void weir_budget_book_settle(struct weir_budget_book *book, int64_t wall_s,
 WEIR_MUST_CHECK bool weir_budget_book_leave(struct weir_budget_book *book, int64_t wall_s,
                                             struct weir_budget_claim *claim);
 
+/* Decides on all that wait, once a new day has begun; for a caller that comes by regularly. */
+void weir_budget_book_pass(struct weir_budget_book *book, int64_t wall_s);
+
 /* What has been spent of a budget, and what is reserved. */
 struct weir_budget weir_budget_book_look(struct weir_budget_book *book, int64_t wall_s,
                                          const struct weir_budget_owner *owner);

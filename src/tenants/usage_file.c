@@ -53,6 +53,8 @@ struct weir_usage_file {
     bool keeps_budgets;   /* false: their file could not be read and must not be replaced */
     bool failing;         /* to save usage; the last attempt failed, which was reported */
     bool failing_budgets; /* to save budgets */
+    uint32_t left_alone[WEIR_USAGE_DAYS_MAX]; /* days whose files must not be replaced */
+    uint32_t left_alone_count;
     struct weir_usage_row rows[ROWS_AT_ONCE];
     char line[LINE_BYTES_MAX];
     char folder[PATH_MAX];
@@ -184,6 +186,17 @@ static void report_budgets(struct weir_usage_file *file, bool good)
     }
 }
 
+/* Whether the day's file could not be loaded and is kept as it is. */
+static bool is_left_alone(const struct weir_usage_file *file, uint32_t day)
+{
+    for (uint32_t i = 0; i < file->left_alone_count; i++) {
+        if (file->left_alone[i] == day) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Saves all changed days. Returns whether there was anything to save. */
 static bool save_usage(struct weir_usage_file *file)
 {
@@ -191,6 +204,9 @@ static bool save_usage(struct weir_usage_file *file)
     bool good = true;
     bool some = false;
     for (uint32_t day = 0; good && weir_usage_changed(file->usage, &day, &state); day++) {
+        if (is_left_alone(file, day)) {
+            continue;
+        }
         some = true;
         good = take_lock(file) && save_day(file, day);
         if (good) {
@@ -234,6 +250,7 @@ static void *save_periodically(void *context)
     uint32_t looks = SAVE_LOOKS;
     while (wait_for_change(file)) {
         looks++;
+        weir_budget_book_pass(file->budgets, time(NULL));
         save_budgets(file);
         if (looks >= SAVE_LOOKS && save_usage(file)) {
             looks = 0;
@@ -272,6 +289,7 @@ enum usage_file_state {
     GOOD,
     DAMAGED,
     FOREIGN, /* of another version */
+    UNREAD,  /* errno says why */
     FULL     /* the ledger has no room left */
 };
 
@@ -328,7 +346,7 @@ static enum usage_file_state load_day(struct weir_usage_file *file, const char *
     char *text =
         path_of(file, name, path) ? weir_whole_file_read(path, FILE_BYTES_MAX, &bytes) : NULL;
     if (text == NULL) {
-        return DAMAGED;
+        return UNREAD;
     }
     struct weir_slice rest = {text, bytes};
     int version;
@@ -374,6 +392,14 @@ static bool load(struct weir_usage_file *file, const char *name)
         weir_log_event(WEIR_LOG_WARN, "usage_foreign", NULL,
                        "%s/%s is of another version of Weir; it is not loaded and not changed",
                        file->folder, name);
+        file->left_alone[file->left_alone_count++] = day;
+        return true;
+    case UNREAD:
+        weir_log_event(WEIR_LOG_ERROR, "usage_unread", NULL,
+                       "%s/%s cannot be read: %s. It is not changed, and what is used on that day "
+                       "is counted in memory and not saved. Make it readable and start Weir again",
+                       file->folder, name, strerror(errno));
+        file->left_alone[file->left_alone_count++] = day;
         return true;
     case FULL:
         break;

@@ -276,6 +276,22 @@ TEST(who_waits_goes_first_when_a_new_day_has_begun)
     settle('c', 0);
 }
 
+TEST(who_waits_goes_at_the_beginning_of_a_day_although_no_other_comes)
+{
+    struct weir_budget_limits limits = tokens_a_day(1000);
+    struct weir_budget_owner acme = tenant("acme", &limits);
+    assert_int_equal(claim('a', &acme, 1, 700), WEIR_OK);
+    settle('a', 700);
+    assert_int_equal(claim('a', &acme, 1, 200), WEIR_OK);
+    assert_int_equal(claim('b', &acme, 1, 200), WEIR_WOULD_WAIT);
+    weir_budget_book_pass(book, NOON_S);
+    expect("");
+    weir_budget_book_pass(book, NOON_S + A_DAY_S);
+    expect("b+ ");
+    settle('a', 0);
+    settle('b', 0);
+}
+
 /* ---- what counts ---- */
 
 TEST(what_was_used_before_there_was_a_budget_counts)
@@ -540,6 +556,7 @@ int main(void)
         A_TEST(as_many_wait_for_a_budget_as_may_and_one_more_is_refused),
         A_TEST(who_waits_goes_first_when_the_budget_has_grown),
         A_TEST(who_waits_goes_first_when_a_new_day_has_begun),
+        A_TEST(who_waits_goes_at_the_beginning_of_a_day_although_no_other_comes),
         A_TEST(what_was_used_before_there_was_a_budget_counts),
         A_TEST(a_new_day_begins_at_zero_and_the_month_goes_on),
         A_TEST(budgets_beyond_the_bound_are_shared),

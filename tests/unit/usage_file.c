@@ -281,8 +281,90 @@ TEST(a_file_of_another_version_is_left_alone)
     hear();
     assert_non_null(strstr(said, "2025-08-22 is of another version of Weir"));
     assert_int_equal(spent(NOON_S, "a"), 9);
+    use(NOON_S + A_DAY_S, "a", "m", 1);
+    use(NOON_S + 2 * A_DAY_S, "a", "m", 1);
     close_file();
-    assert_true(exists("2025-08-22"));
+    char text[sizeof newer] = "";
+    FILE *file_read = fopen(path("2025-08-22"), "r");
+    assert_non_null(fgets(text, sizeof text, file_read));
+    fclose(file_read);
+    assert_string_equal(text, newer);
+    assert_true(exists("2025-08-23"));
+}
+
+TEST(a_file_that_cannot_be_read_is_left_alone)
+{
+    write_day("2025-08-21", FIRST ROW "{\"rows\":1}\n");
+    assert_int_equal(mkdir(path("2025-08-22"), 0700), 0); /* root cannot read it either */
+    listen_up();
+    open_file();
+    hear();
+    assert_non_null(strstr(said, "usage/2025-08-22 cannot be read"));
+    assert_int_equal(spent(NOON_S, "a"), 9);
+    use(NOON_S + A_DAY_S, "a", "m", 1);
+    close_file();
+    assert_int_equal(rmdir(path("2025-08-22")), 0);
+}
+
+/* A budget of acme's changes. */
+static void spend(void)
+{
+    struct weir_budget_limits limits = weir_budget_unlimited();
+    struct weir_budget_owner acme = {WEIR_BUDGET_OF_TENANT, weir_slice_of("acme"), &limits};
+    struct weir_budget_amount amount = {{10, 1, 0}};
+    struct weir_budget_claim claim = {0};
+    assert_int_equal(weir_budget_book_reserve(budgets, NOON_S, &acme, 1, &amount, &claim), WEIR_OK);
+    weir_budget_book_settle(budgets, NOON_S, &claim, &amount);
+}
+
+TEST(budgets_of_another_version_are_not_replaced)
+{
+    static const char newer[] = "{\"weir\":\"budgets\",\"version\":2}\n";
+    char text[sizeof newer] = "";
+    write_day("budgets", newer);
+    listen_up();
+    open_file();
+    hear();
+    assert_non_null(strstr(said, "usage/budgets is of another version of Weir"));
+    spend();
+    close_file();
+    FILE *file_read = fopen(path("budgets"), "r");
+    assert_non_null(fgets(text, sizeof text, file_read));
+    fclose(file_read);
+    assert_string_equal(text, newer);
+}
+
+TEST(usage_and_budgets_that_cannot_be_saved_are_reported_apart)
+{
+    const char *error;
+    usage = weir_usage_create(100);
+    budgets = weir_budget_book_create(usage, 100);
+    listen_up();
+    file = weir_usage_file_open(usage, budgets, weir_slice_of("/dev/null/x"), &error);
+    assert_non_null(file);
+    use(NOON_S, "acme", "gpt", 1);
+    spend();
+    close_file();
+    hear();
+    assert_non_null(strstr(said, "tenants' usage cannot be kept in /dev/null/x/usage"));
+    assert_non_null(strstr(said, "spent of budgets cannot be saved in /dev/null/x/usage"));
+}
+
+TEST(names_of_any_bytes_come_back)
+{
+    char longest[256];
+    memset(longest, '\xff', sizeof longest - 1);
+    longest[255] = '\0';
+    open_file();
+    use(NOON_S, "b\xfc", longest, 7);
+    use(NOON_S, "b\xe4", "m\xff", 20);
+    use(NOON_S, longest, "m", 30);
+    close_file();
+    open_file();
+    assert_int_equal(spent(NOON_S, "b\xfc"), 12);
+    assert_int_equal(spent(NOON_S, "b\xe4"), 25);
+    assert_int_equal(spent(NOON_S, longest), 35);
+    close_file();
 }
 
 TEST(the_longest_names_come_back)
@@ -417,6 +499,11 @@ int main(void)
         cmocka_unit_test_setup(a_file_of_version_1_is_read_and_what_it_lacks_is_none, clear_folder),
         cmocka_unit_test_setup(money_and_the_largest_output_come_back, clear_folder),
         cmocka_unit_test_setup(a_file_of_another_version_is_left_alone, clear_folder),
+        cmocka_unit_test_setup(a_file_that_cannot_be_read_is_left_alone, clear_folder),
+        cmocka_unit_test_setup(names_of_any_bytes_come_back, clear_folder),
+        cmocka_unit_test_setup(budgets_of_another_version_are_not_replaced, clear_folder),
+        cmocka_unit_test_setup(usage_and_budgets_that_cannot_be_saved_are_reported_apart,
+                               clear_folder),
         cmocka_unit_test_setup(the_longest_names_come_back, clear_folder),
         cmocka_unit_test_setup(what_is_counted_is_saved_while_it_goes_on, clear_folder),
         cmocka_unit_test_setup(other_files_of_the_folder_are_left_alone, clear_folder),
