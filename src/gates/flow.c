@@ -24,88 +24,29 @@
  *
  * F6: a request is posted at most once: when its wait ends otherwise than by its own leaving.
  *
- * F7: a flow in which no request has been for REST_NS rests: it stands in the list of its key, the
- * one that rests longest first, and gives its permit back if a ticket waits at the key for a
- * permit. The keeper looks for such a ticket when a flow begins to rest, and the call that enters a
- * ticket looks for flows that rest when it begins to wait; whichever comes second finds the other.
+ * F7: a flow in which no request has been for WEIR_FLOW_REST_NS rests: it stands in the list of its
+ * key, the one that rests longest first, and gives its permit back if a ticket waits at the key for
+ * a permit (flow_rest.c).
  */
 #define _GNU_SOURCE /* getrandom */
 #include "gates/flow.h"
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "base/heap.h"
-#include "base/list.h"
-#include "base/map.h"
 #include "base/moment.h"
-#include "base/slab.h"
 #include "base/slice.h"
-#include "gates/gates_internal.h"
+#include "gates/flow_internal.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <sys/random.h>
 
 /* The loop whose timer looks after idle flows. */
 #define KEEPER 0
 
-/* For how long a flow keeps its permit from tickets that wait for one: the time between two
- * requests of an agent that is at work. */
-#define REST_NS UINT64_C(1000000000)
-
-/* How many of a line's first tickets are asked what they wait for. */
-#define ASKED_MAX 8
-
 enum flow_state {
     WAITING,
     HELD,
     OVER
-};
-
-struct weir_flow {
-    struct weir_gate_ticket gate_ticket;
-    struct weir_map_node node;
-    struct weir_post post; /* to its home, the gate ticket's loop */
-    struct weir_flows *flows;
-    struct weir_key *key;           /* pinned */
-    struct weir_link flow_requests; /* that wait */
-    uint32_t waiting;               /* how many those are */
-    uint32_t inside;
-    uint32_t home;
-    uint32_t place;            /* among the idle */
-    uint64_t sequence;         /* breaks ties there */
-    uint64_t deadline_ns;      /* the latest of its requests' */
-    uint64_t idle_ns;          /* as the request that came last had it */
-    uint64_t idle_end_ns;      /* while no request is inside */
-    uint64_t look_ns;          /* likewise: when the keeper looks at it */
-    uint64_t lease_ns;         /* WEIR_NEVER: none */
-    uint64_t lease_end_ns;     /* the same */
-    struct weir_result result; /* of the last one inside that was not cancelled */
-    uint8_t state;             /* enum flow_state */
-    bool resting;              /* F7 */
-    struct weir_link rest;     /* then: its place in the key's list */
-    bool used;                 /* a request has gone in, and knows it */
-    bool ending;               /* a request has said that it is the last */
-    bool posted;               /* `post` is under way */
-    bool closed;               /* only that keeps it */
-    char name[WEIR_NAME_BYTES_MAX];
-    char tenant[WEIR_NAME_BYTES_MAX]; /* the ticket's */
-};
-
-struct weir_flows {
-    pthread_mutex_t lock;
-    const struct weir_allocator *allocator;
-    struct weir_gates *gates;
-    struct weir_slab slab;
-    struct weir_map map;
-    struct weir_heap idle;
-    uint64_t next_sequence;
-    uint64_t armed_ns; /* for when the timer is set, or is about to be */
-    bool calling;      /* `call` is under way */
-    bool draining;
-    struct weir_post call;   /* to the keeper: set the timer */
-    struct weir_timer timer; /* the keeper's */
-    uint64_t seed[2];
 };
 
 static uint64_t now_of(const struct weir_flows *flows, uint32_t loop_index)
@@ -188,31 +129,11 @@ static struct weir_flow *create(struct weir_flows *flows, const struct weir_flow
     return flow;
 }
 
-static void begin_rest(struct weir_flow *flow)
-{
-    struct weir_key_state *state = weir_key_state_of(flow->key);
-    if (state->resting.next == NULL) {
-        weir_list_init(&state->resting);
-    }
-    weir_list_push_back(&state->resting, &flow->rest);
-    atomic_fetch_add(&state->resting_count, 1);
-    flow->resting = true;
-}
-
-static void end_rest(struct weir_flow *flow)
-{
-    if (flow->resting) {
-        weir_list_unlink(&flow->rest);
-        atomic_fetch_sub(&weir_key_state_of(flow->key)->resting_count, 1);
-        flow->resting = false;
-    }
-}
-
 /* No request finds it any more (F3). */
-static void take_out(struct weir_flow *flow)
+void weir_flow_take_out(struct weir_flow *flow)
 {
     move(flow, OVER);
-    end_rest(flow);
+    weir_flow_end_rest(flow);
     weir_map_remove(&flow->flows->map, &flow->node);
     if (flow->place != 0) {
         weir_heap_remove(&flow->flows->idle, &flow->place);
@@ -237,7 +158,7 @@ static void finish(struct weir_flow *flow)
 }
 
 /* One that was HELD and has just been taken out gives its permit back (F2). */
-static void give_back(struct weir_flow *flow, uint32_t loop_index)
+void weir_flow_give_back(struct weir_flow *flow, uint32_t loop_index)
 {
     enum weir_status status =
         weir_gate_ticket_release(&flow->gate_ticket, &flow->result, loop_index);
@@ -249,7 +170,7 @@ static void give_back(struct weir_flow *flow, uint32_t loop_index)
 /* ---- idle flows ---- */
 
 /* Under the lock: whether the keeper's timer has to be set for sooner than it is. */
-static bool must_arm(struct weir_flows *flows)
+bool weir_flows_must_arm(struct weir_flows *flows)
 {
     uint64_t next_ns = weir_heap_next(&flows->idle);
     if (next_ns >= flows->armed_ns) {
@@ -259,7 +180,7 @@ static bool must_arm(struct weir_flows *flows)
     return true;
 }
 
-static void arm(struct weir_flows *flows, uint32_t loop_index)
+void weir_flows_arm(struct weir_flows *flows, uint32_t loop_index)
 {
     pthread_mutex_lock(&flows->lock);
     uint64_t at_ns = flows->armed_ns;
@@ -279,7 +200,7 @@ static void on_call(struct weir_post *post)
     pthread_mutex_lock(&flows->lock);
     flows->calling = false;
     pthread_mutex_unlock(&flows->lock);
-    arm(flows, KEEPER);
+    weir_flows_arm(flows, KEEPER);
 }
 
 /* Under the lock: no request is inside any more. Whether it is over at once; else it is idle.
@@ -288,11 +209,11 @@ static bool ends_now(struct weir_flow *flow, uint64_t now_ns)
 {
     struct weir_flows *flows = flow->flows;
     if (!flow->used || flow->ending || flows->draining || flow->lease_end_ns <= now_ns) {
-        take_out(flow);
+        weir_flow_take_out(flow);
         return true;
     }
     flow->idle_end_ns = earlier(now_ns + flow->idle_ns, flow->lease_end_ns);
-    flow->look_ns = earlier(now_ns + REST_NS, flow->idle_end_ns);
+    flow->look_ns = earlier(now_ns + WEIR_FLOW_REST_NS, flow->idle_end_ns);
     if (flow->place == 0) {
         weir_heap_push(&flows->idle, flow->look_ns, flow->sequence, &flow->place);
     } else if (flow->look_ns < flows->idle.entries[flow->place - 1].order) {
@@ -301,7 +222,7 @@ static bool ends_now(struct weir_flow *flow, uint64_t now_ns)
     return false;
 }
 
-static void look_at(struct weir_flow *flow, uint64_t look_ns)
+void weir_flow_look_at(struct weir_flow *flow, uint64_t look_ns)
 {
     flow->look_ns = earlier(look_ns, flow->idle_end_ns);
     weir_heap_update(&flow->flows->idle, flow->look_ns, flow->sequence, &flow->place);
@@ -325,91 +246,20 @@ static struct idle_step take_idle(struct weir_flows *flows, uint64_t moment_ns)
         if (flow->inside > 0) {
             weir_heap_remove(&flows->idle, &flow->place);
         } else if (flow->idle_end_ns <= moment_ns) {
-            take_out(flow);
+            weir_flow_take_out(flow);
             step.ended = flow;
         } else if (flow->look_ns > moment_ns) {
-            look_at(flow, flow->look_ns);
+            weir_flow_look_at(flow, flow->look_ns);
         } else {
             if (!flow->resting) {
-                begin_rest(flow);
+                weir_flow_begin_rest(flow);
             }
-            look_at(flow, flow->idle_end_ns);
+            weir_flow_look_at(flow, flow->idle_end_ns);
             step.key = weir_key_pin(flow->key);
         }
     }
     pthread_mutex_unlock(&flows->lock);
     return step;
-}
-
-/* The tickets at the front of a line that a permit would help. */
-struct wanted {
-    bool waiting; /* tickets wait at all */
-    uint32_t count;
-    struct {
-        bool any; /* a permit of any tenant will do */
-        struct weir_slice tenant;
-        char tenant_text[WEIR_NAME_BYTES_MAX];
-    } of[ASKED_MAX];
-};
-
-static void ask_line(const struct weir_key *key, uint64_t now_ns, struct wanted *wanted)
-{
-    struct weir_place places[ASKED_MAX];
-    wanted->count = 0;
-    weir_key_lock(key);
-    uint32_t count = weir_key_line(key, now_ns, places, ASKED_MAX);
-    wanted->waiting = count > 0;
-    for (uint32_t i = 0; i < count; i++) {
-        enum weir_binding binding = places[i].why.binding;
-        if (binding == WEIR_BINDING_LIMIT || binding == WEIR_BINDING_TENANT_LIMIT) {
-            uint32_t n = wanted->count++;
-            wanted->of[n].any = binding == WEIR_BINDING_LIMIT;
-            wanted->of[n].tenant = weir_slice_copy(wanted->of[n].tenant_text, places[i].tenant);
-        }
-    }
-    weir_key_unlock(key);
-}
-
-/* Under the lock: takes out the flow that has rested longest among the flows whose permit would
- * help. If tickets wait for something else, the keeper looks again, since that may change. */
-static struct weir_flow *take_resting(struct weir_key *key, const struct wanted *wanted,
-                                      uint64_t now_ns)
-{
-    struct weir_link *list = &weir_key_state_of(key)->resting;
-    for (uint32_t i = 0; i < wanted->count; i++) {
-        for (struct weir_link *at = list->next; at != list; at = at->next) {
-            struct weir_flow *flow = weir_container_of(at, struct weir_flow, rest);
-            if (wanted->of[i].any ||
-                weir_slice_equal(flow->gate_ticket.tenant, wanted->of[i].tenant)) {
-                take_out(flow);
-                return flow;
-            }
-        }
-    }
-    if (wanted->waiting && !weir_list_empty(list)) {
-        look_at(weir_container_of(list->next, struct weir_flow, rest), now_ns + REST_NS);
-    }
-    return NULL;
-}
-
-/* Lets a flow that rests at the key give its permit back, if a ticket waits for one (F7). */
-static void make_room(void *context, struct weir_key *key, uint32_t loop_index)
-{
-    struct weir_flows *flows = context;
-    struct wanted wanted;
-    uint64_t now_ns = now_of(flows, loop_index);
-    ask_line(key, now_ns, &wanted);
-    pthread_mutex_lock(&flows->lock);
-    bool rests = atomic_load(&weir_key_state_of(key)->resting_count) > 0;
-    struct weir_flow *flow = rests ? take_resting(key, &wanted, now_ns) : NULL;
-    bool sooner = must_arm(flows);
-    pthread_mutex_unlock(&flows->lock);
-    if (flow != NULL) {
-        give_back(flow, loop_index);
-    }
-    if (sooner) {
-        arm(flows, loop_index);
-    }
 }
 
 static void end_idle(struct weir_flows *flows, uint64_t moment_ns, uint32_t loop_index)
@@ -418,10 +268,10 @@ static void end_idle(struct weir_flows *flows, uint64_t moment_ns, uint32_t loop
     do {
         step = take_idle(flows, moment_ns);
         if (step.ended != NULL) {
-            give_back(step.ended, loop_index);
+            weir_flow_give_back(step.ended, loop_index);
         }
         if (step.key != NULL) {
-            make_room(flows, step.key, loop_index);
+            weir_flows_make_room(flows, step.key, NULL, loop_index);
             weir_key_give(step.key);
         }
     } while (step.ended != NULL || step.key != NULL);
@@ -435,10 +285,10 @@ static void on_timer(struct weir_timer *timer)
     pthread_mutex_unlock(&flows->lock);
     end_idle(flows, now_of(flows, KEEPER), KEEPER);
     pthread_mutex_lock(&flows->lock);
-    bool again = must_arm(flows);
+    bool again = weir_flows_must_arm(flows);
     pthread_mutex_unlock(&flows->lock);
     if (again) {
-        arm(flows, KEEPER);
+        weir_flows_arm(flows, KEEPER);
     }
 }
 
@@ -506,7 +356,7 @@ static void let_in(struct weir_flow *flow, const struct weir_flow_request *self)
     pthread_mutex_lock(&flows->lock);
     bool deserted = flow->waiting == 0;
     if (deserted) {
-        take_out(flow);
+        weir_flow_take_out(flow);
     } else {
         move(flow, HELD);
         flow->used = self != NULL;
@@ -521,7 +371,7 @@ static void let_in(struct weir_flow *flow, const struct weir_flow_request *self)
     pthread_mutex_unlock(&flows->lock);
     summon(flows, &summons, home);
     if (deserted) {
-        give_back(flow, home);
+        weir_flow_give_back(flow, home);
     }
 }
 
@@ -543,7 +393,7 @@ static void send_away(struct weir_flow *flow, const struct weir_flow_request *se
     struct summons summons = {.end = &summons.first};
     bool late = was_late(ticket);
     pthread_mutex_lock(&flows->lock);
-    take_out(flow);
+    weir_flow_take_out(flow);
     while (flow->waiting > 0) {
         struct weir_flow_request *flow_request = end_wait(flow, &summons, self);
         bool again =
@@ -568,7 +418,7 @@ static void attend(struct weir_flow *flow)
     bool deserted = flow->waiting == 0;
     uint64_t deadline_ns = flow->deadline_ns;
     if (deserted) {
-        take_out(flow);
+        weir_flow_take_out(flow);
     }
     pthread_mutex_unlock(&flows->lock);
     if (deserted) {
@@ -678,7 +528,7 @@ static enum weir_flow_entry join(struct weir_flow *flow, struct weir_flow_reques
     flow->idle_ns = params->idle_ns;
     flow_request->flow = flow;
     if (flow->state == HELD) {
-        end_rest(flow);
+        weir_flow_end_rest(flow);
         flow->used = true;
         flow->inside++;
         flow_request->lane_id = flow->gate_ticket.ticket.lane_id;
@@ -756,13 +606,13 @@ bool weir_flow_request_leave(struct weir_flow_request *flow_request, enum weir_o
     }
     flow_request->state = WEIR_FLOW_REQUEST_OUT;
     bool quiet = !flow_request->posted;
-    bool sooner = must_arm(flows);
+    bool sooner = weir_flows_must_arm(flows);
     pthread_mutex_unlock(&flows->lock);
     if (ends) {
-        give_back(flow, loop_index);
+        weir_flow_give_back(flow, loop_index);
     }
     if (sooner) {
-        arm(flows, loop_index);
+        weir_flows_arm(flows, loop_index);
     }
     run(flows, home_call);
     return quiet;
@@ -786,11 +636,11 @@ enum weir_status weir_flows_release(struct weir_flows *flows, const struct weir_
         ends = flow->inside == 0;
     }
     if (ends) {
-        take_out(flow);
+        weir_flow_take_out(flow);
     }
     pthread_mutex_unlock(&flows->lock);
     if (ends) {
-        give_back(flow, loop_index);
+        weir_flow_give_back(flow, loop_index);
     }
     return held ? WEIR_OK : WEIR_NOT_HELD;
 }
@@ -820,7 +670,7 @@ struct weir_flows *weir_flows_create(struct weir_gates *gates,
     flows->gates = gates;
     flows->armed_ns = WEIR_NEVER;
     flows->call.arrive = on_call;
-    weir_gates_set_make_room(gates, make_room, flows);
+    weir_gates_set_make_room(gates, weir_flows_make_room, flows);
     weir_slab_init(&flows->slab, sizeof(struct weir_flow), WEIR_FLOWS_MAX, allocator);
     return flows;
 }

@@ -151,7 +151,7 @@ enum weir_admission weir_gate_ticket_enter(struct weir_gates *gates,
     pthread_mutex_unlock(&state->lock);
     weir_key_work_run(key, &work);
     if (verdict == WEIR_WAITING && atomic_load(&state->resting_count) > 0) {
-        gates->make_room(gates->make_room_context, key, where->loop_index);
+        gates->make_room(gates->make_room_context, key, gate_ticket, where->loop_index);
     }
     return verdict;
 }

@@ -110,8 +110,9 @@ void weir_gates_line(const struct weir_key *key, uint64_t now_ns, struct weir_pl
 
 /* Called when a ticket has begun to wait at a key with `resting_count` (gates_internal.h) above 0:
  * what holds permits there without using them may give one back. No lock is held, and the key is
- * pinned. The ticket's loop hears of its admission as of any. In the loop `loop_index`. */
-typedef void weir_gates_make_room(void *context, struct weir_key *key, uint32_t loop_index);
+ * pinned. The ticket's loop, `loop_index`, hears of its admission as of any. */
+typedef void weir_gates_make_room(void *context, struct weir_key *key,
+                                  const struct weir_gate_ticket *gate_ticket, uint32_t loop_index);
 
 /* Before the loops run, and once they have stopped. */
 void weir_gates_set_make_room(struct weir_gates *gates, weir_gates_make_room *make_room,

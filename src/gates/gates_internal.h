@@ -46,9 +46,10 @@ struct weir_key_state {
     struct weir_link tickets; /* gate tickets that wait or hold a permit, in the order in which they
                                * came; under the lock; zeroed: there was none yet */
     struct weir_event_writer event_writer; /* under the lock */
-    struct weir_link resting;              /* flow.c's: see there; zeroed: none was ever added */
-    atomic_uint resting_count;             /* how many those are */
-    struct weir_key_alarm alarms[];        /* one for each loop, which alone uses it */
+    struct weir_link resting;              /* flow_rest.c's; zeroed: none was ever added */
+    uint64_t ask_line_ns;      /* that one's: it may ask the line from then on; under the lock */
+    atomic_uint resting_count; /* how many those are */
+    struct weir_key_alarm alarms[]; /* one for each loop, which alone uses it */
 };
 
 struct weir_gate_entry {

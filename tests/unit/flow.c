@@ -591,6 +591,32 @@ TEST(for_a_tenants_own_limit_a_flow_of_that_tenant_yields)
     close_scene();
 }
 
+TEST(the_keeper_finds_a_flow_at_rest_behind_many_that_would_not_help)
+{
+    struct weir_tenant_settings few = {.weight = 1, .limit = 1};
+    open_scene((struct weir_settings){LANE(.limit = 100), .timeout_ns = WEIR_NEVER,
+                                      .tenant_default = few});
+    struct guest others[70] = {0}, own = {0}, next = {0};
+    char names[COUNT_OF(others)][8];
+    uint64_t real_ns = go_back();
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
+        snprintf(names[i], sizeof names[i], "t%zu", i);
+        assert_int_equal(come(&others[i], names[i], .tenant = names[i]), WEIR_FLOW_ENTRY_INSIDE);
+        assert_true(go(&others[i]));
+    }
+    assert_int_equal(come(&own, "b", .tenant = "own"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_true(go(&own));
+    come_back(real_ns);
+    real_ns = go_back();
+    assert_int_equal(come(&next, "c", .tenant = "own"), WEIR_FLOW_ENTRY_WAITING);
+    settle();
+    assert_int_equal(next.told, 0); /* it looks at so many only */
+    come_back(real_ns);
+    expect_told(&next, INSIDE, 1);
+    assert_true(go(&next));
+    close_scene();
+}
+
 TEST(a_flow_at_rest_keeps_its_permit_while_tickets_wait_for_something_else)
 {
     open_scene(
@@ -769,6 +795,7 @@ int main(void)
         cmocka_unit_test(an_idle_flow_gives_its_permit_back_and_one_with_somebody_inside_does_not),
         cmocka_unit_test(a_flow_at_rest_yields_to_a_ticket_that_waits_or_comes_to_wait),
         cmocka_unit_test(a_flow_at_rest_that_is_used_again_does_not_yield),
+        cmocka_unit_test(the_keeper_finds_a_flow_at_rest_behind_many_that_would_not_help),
         cmocka_unit_test(for_a_tenants_own_limit_a_flow_of_that_tenant_yields),
         cmocka_unit_test(a_flow_at_rest_keeps_its_permit_while_tickets_wait_for_something_else),
         cmocka_unit_test(a_lease_that_is_over_ends_the_flow_as_soon_as_nobody_is_inside),
