@@ -366,11 +366,11 @@ void weir_backend_worked(struct weir_backend *backend)
 
 bool weir_origin_known_down(const struct weir_origin *origin)
 {
-    bool down = origin->endpoint_count > 0 || origin->health.pause_ns > 0;
+    bool down = origin->endpoint_count > 0;
     for (uint32_t i = 0; i < origin->endpoint_count; i++) {
         down = down && origin->endpoints[i]->health.pause_ns > 0;
     }
-    return down;
+    return down || origin->health.pause_ns > 0; /* where no connection can even begin */
 }
 
 uint64_t weir_origin_down_until_ns(const struct weir_origin *origin)

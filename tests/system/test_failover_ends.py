@@ -188,6 +188,17 @@ async def test_while_no_server_of_any_lane_can_be_reached_requests_fail_at_once(
 
 
 @run
+async def test_so_do_requests_for_servers_to_which_no_connection_even_begins(tmp_path):
+    servers = [f'unix:{tmp_path}/{name}' for name in ('a', 'b')]  # which fail in connect()
+    gate = 'limit: 10, line: { timeout: 20s }, breaker: { failures: 3, pause: 300ms, pause_max: 2s }'
+    async with lanes(*servers, gate=gate, more='health: { pause: 300ms, pause_max: 2s }') as gateway:
+        for _ in range(40):
+            before = time.monotonic()
+            assert (await ask(gateway.port, request())).status == 502
+            assert time.monotonic() - before < 0.5
+
+
+@run
 async def test_servers_that_fail_without_being_down_leave_requests_in_line():
     async with upstream(failing('500 Oh')) as first, upstream(failing('500 Oh')) as second, \
             lanes(first, second, gate='limit: 10, line: { timeout: 30s }, breaker: { failures: 3, pause: 200ms }') as gateway:
