@@ -34,7 +34,8 @@ struct weir_secret {
     pthread_mutex_t lock; /* of the value */
     size_t bytes;
     char value[WEIR_SECRET_BYTES_MAX];
-    struct file_look look;
+    struct file_look look; /* before the value was read */
+    char told[128];        /* why it cannot be read now, as the log has it; "": it can */
     size_t prefix_bytes;
     char *prefix;
     char *path;
@@ -52,24 +53,24 @@ struct weir_secrets {
 
 /* ---- files ---- */
 
-/* Whether the file has changed since the last look. */
-static bool look_at(struct weir_secret *secret)
+static struct file_look look_at(const char *path)
 {
     struct stat about;
-    struct file_look seen = {0};
-    if (stat(secret->path, &about) == 0) {
-        seen = (struct file_look){.found = true,
-                                  .device = about.st_dev,
-                                  .inode = about.st_ino,
-                                  .bytes = about.st_size,
-                                  .changed = about.st_ctim};
+    if (stat(path, &about) != 0) {
+        return (struct file_look){.found = false};
     }
-    struct file_look before = secret->look;
-    secret->look = seen;
-    return before.found != seen.found || before.device != seen.device ||
-           before.inode != seen.inode || before.bytes != seen.bytes ||
-           before.changed.tv_sec != seen.changed.tv_sec ||
-           before.changed.tv_nsec != seen.changed.tv_nsec;
+    return (struct file_look){.found = true,
+                              .device = about.st_dev,
+                              .inode = about.st_ino,
+                              .bytes = about.st_size,
+                              .changed = about.st_ctim};
+}
+
+static bool is_same(const struct file_look *a, const struct file_look *b)
+{
+    return a->found == b->found && a->device == b->device && a->inode == b->inode &&
+           a->bytes == b->bytes && a->changed.tv_sec == b->changed.tv_sec &&
+           a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
 /* Reads the first line of the file, without blanks at its end, behind the prefix. Null on success,
@@ -152,7 +153,8 @@ static struct weir_secret *create_secret(const struct weir_config_header *header
     secret->path = copy_text(header->file);
     bool has_texts = secret->prefix != NULL && secret->path != NULL;
     if (has_texts) {
-        (void)look_at(secret); /* before it is read, so that a later change is noticed */
+        secret->look =
+            look_at(secret->path); /* before it is read, so that a later change is noticed */
     }
     *wrong = has_texts ? read_value(secret) : "out of memory";
     if (*wrong != NULL) {
@@ -160,6 +162,32 @@ static struct weir_secret *create_secret(const struct weir_config_header *header
         return NULL;
     }
     return secret;
+}
+
+/* A file that could not be read is read again at each look, as the reason may have gone without a
+ * change of it. */
+static void refresh_secret(struct weir_secret *secret)
+{
+    struct file_look seen = look_at(secret->path);
+    if (is_same(&seen, &secret->look)) {
+        secret->told[0] = '\0';
+        return;
+    }
+    const char *wrong = read_value(secret);
+    if (wrong == NULL) {
+        secret->look = seen;
+        secret->told[0] = '\0';
+        weir_log_event(WEIR_LOG_INFO, "secret_read", NULL, "read %s again", secret->path);
+        printf("weir: read %s again\n", secret->path);
+        fflush(stdout);
+    } else if (strncmp(wrong, secret->told, sizeof secret->told - 1) != 0) {
+        snprintf(secret->told, sizeof secret->told, "%s", wrong);
+        weir_log_event(
+            WEIR_LOG_ERROR, "secret_refused", NULL,
+            "the file %s, which a header is read from, cannot be used: %s; the value that was "
+            "read before stays",
+            secret->path, wrong);
+    }
 }
 
 static bool is_secret_of(const struct weir_secret *secret, const struct weir_config_header *header)
@@ -196,6 +224,25 @@ static const char *place_fault(const struct weir_config *config,
              upstream->name.data, (int)header->name.bytes, header->name.data,
              (int)header->file.bytes, header->file.data, wrong);
     return sentence;
+}
+
+static void refresh_all(struct weir_secrets *secrets, bool tells_again)
+{
+    for (uint32_t i = 0; secrets != NULL && i < secrets->count; i++) {
+        struct secret_row *row = &secrets->rows[i];
+        for (uint32_t j = 0; row->headers != NULL && j < row->count; j++) {
+            struct weir_secret *secret = row->headers[j];
+            if (secret != NULL) {
+                secret->told[0] = tells_again ? '\0' : secret->told[0];
+                refresh_secret(secret);
+            }
+        }
+    }
+}
+
+void weir_secrets_refresh(struct weir_secrets *secrets)
+{
+    refresh_all(secrets, false);
 }
 
 /* The secrets of one upstream's headers. False, with a sentence, on failure. */
@@ -244,7 +291,7 @@ struct weir_secrets *weir_secrets_load(const struct weir_config *config,
         return NULL;
     }
     secrets->count = config->upstream_count;
-    weir_secrets_refresh(before); /* what is shared is as new as what is read now */
+    refresh_all(before, true); /* what is shared is as new as what is read now */
     for (uint32_t i = 0; i < config->upstream_count; i++) {
         if (!load_row(secrets, i, config, before, error)) {
             weir_secrets_destroy(secrets);
@@ -264,37 +311,6 @@ void weir_secrets_destroy(struct weir_secrets *secrets)
         free(row->headers);
     }
     free(secrets);
-}
-
-static void refresh_secret(struct weir_secret *secret)
-{
-    if (!look_at(secret)) {
-        return;
-    }
-    const char *wrong = read_value(secret);
-    if (wrong != NULL) {
-        weir_log_event(
-            WEIR_LOG_ERROR, "secret_refused", NULL,
-            "the file %s, which a header is read from, cannot be used: %s; the value that was "
-            "read before stays",
-            secret->path, wrong);
-    } else {
-        weir_log_event(WEIR_LOG_INFO, "secret_read", NULL, "read %s again", secret->path);
-        printf("weir: read %s again\n", secret->path);
-        fflush(stdout);
-    }
-}
-
-void weir_secrets_refresh(struct weir_secrets *secrets)
-{
-    for (uint32_t i = 0; secrets != NULL && i < secrets->count; i++) {
-        struct secret_row *row = &secrets->rows[i];
-        for (uint32_t j = 0; row->headers != NULL && j < row->count; j++) {
-            if (row->headers[j] != NULL) {
-                refresh_secret(row->headers[j]);
-            }
-        }
-    }
 }
 
 /* ---- values ---- */

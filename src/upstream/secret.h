@@ -28,8 +28,9 @@ struct weir_secrets *weir_secrets_load(const struct weir_config *config,
 /* Null is fine. Values that another config shares stay. */
 void weir_secrets_destroy(struct weir_secrets *secrets);
 
-/* Looks at each file, and reads those that have changed. Says in the log which cannot be read, once
- * until that changes, and on stdout which were read again. Null is fine. */
+/* Looks at each file, and reads those that have changed or could not be read. Says in the log which
+ * cannot be read, once for each reason and once more at a reload, and on stdout which were read
+ * again. Null is fine. */
 void weir_secrets_refresh(struct weir_secrets *secrets);
 
 /* By header of the upstream at that place of the config; null if none of them comes from a file. */

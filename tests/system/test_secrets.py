@@ -2,6 +2,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import subprocess
 
 from raw import ask, connect, front, reply, request, run, upstream
@@ -61,6 +62,41 @@ async def test_a_file_that_cannot_be_read_keeps_the_last_value_and_is_told_once(
         async def returns():
             return await sent(gateway, server) == 'Bearer back'
         await until(returns, 'it is read again')
+
+
+@run
+async def test_a_reload_says_once_more_which_file_cannot_be_read(tmp_path):
+    secret, folder = tmp_path / 'key', tmp_path / 'folder'
+    write(secret, 'old')
+    async with upstream() as server, front(server, more=header(secret)) as gateway:
+        def complaints():
+            return gateway.complaints().count('Is a directory')
+        folder.mkdir()
+        os.replace(secret, tmp_path / 'away')
+        secret.symlink_to(folder)
+        await until(lambda: complaints() == 1, 'it is said')
+        await gateway.reload(('as-ever', 'no-longer'))
+        await until(lambda: complaints() == 2, 'a reload says it once more')
+        await asyncio.sleep(1.5)  # longer than one look at it
+        assert complaints() == 2
+        assert await sent(gateway, server) == 'Bearer old'
+
+
+@run
+async def test_a_file_that_could_not_be_read_once_is_read_without_another_change(tmp_path):
+    secret = tmp_path / 'key'
+    write(secret, 'old')
+    async with upstream() as server, front(server, more=header(secret)) as gateway:
+        assert await sent(gateway, server) == 'Bearer old'
+        limits = resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        write(secret, 'new')
+        await until(lambda: 'Too many open files' in gateway.complaints(), 'it is said')
+        resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, limits)
+
+        async def follows():
+            return await sent(gateway, server) == 'Bearer new'
+        await until(follows, 'it is read again')
 
 
 @run
