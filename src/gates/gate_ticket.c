@@ -299,7 +299,8 @@ enum weir_status weir_gate_ticket_set_lease(struct weir_gate_ticket *gate_ticket
     return status;
 }
 
-/* Whether the key has a lane besides this one that is not paused; and until when this one is. */
+/* Whether the key has a lane besides this one that is not paused; and until when this one is. While
+ * all of the key is paused by hand it has none. */
 static bool has_other_way(const struct weir_key *key, uint16_t lane_id, uint64_t now_ns,
                           uint64_t *paused_until_ns)
 {
@@ -312,7 +313,7 @@ static bool has_other_way(const struct weir_key *key, uint16_t lane_id, uint64_t
             open = open || (lane.paused_until_ns == 0 && lane.limit > 0);
         }
     }
-    return open;
+    return open && !weir_key_is_paused(key);
 }
 
 bool weir_gate_ticket_avoid(struct weir_gate_ticket *gate_ticket, uint64_t until_ns)

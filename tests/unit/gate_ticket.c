@@ -2,6 +2,7 @@
  * every order of things can be chosen, and on several threads, where none can. */
 #define _GNU_SOURCE
 #include "gates/gate_ticket.h"
+#include "gates/override.h"
 
 #include "unit/gate_ticket_helpers.h"
 
@@ -670,6 +671,21 @@ TEST(a_lane_that_leads_nowhere_is_closed_while_another_one_is_open)
     close_scene();
 }
 
+TEST(a_key_that_is_paused_by_hand_has_no_other_lane)
+{
+    struct weir_lane_settings lanes[] = {{.id = 0, .limit = 1}, {.id = 1, .limit = 2}};
+    open_scene((struct weir_settings){.lanes = lanes, .lane_count = 2, .timeout_ns = WEIR_NEVER});
+    struct guest a = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    weir_gates_pause(scene.gates, 1, true, 0);
+    assert_false(weir_gate_ticket_avoid(&a.gate_ticket, scene.loop.now_ns + HOUR));
+    assert_int_equal(closed_until_ns(&a, 0), 0);
+    weir_gates_pause(scene.gates, 1, false, 0);
+    assert_true(weir_gate_ticket_avoid(&a.gate_ticket, scene.loop.now_ns + HOUR));
+    assert_true(go(&a));
+    close_scene();
+}
+
 TEST(who_has_lost_its_permit_closes_no_lane)
 {
     struct weir_lane_settings lanes[] = {{.id = 0, .limit = 1}, {.id = 1, .limit = 1}};
@@ -1023,6 +1039,7 @@ int main(void)
         cmocka_unit_test(after_an_alarm_could_not_be_set_for_lack_of_memory_the_next_one_is),
         cmocka_unit_test(a_key_tells_where_its_lanes_lead_and_what_they_believe),
         cmocka_unit_test(a_lane_that_leads_nowhere_is_closed_while_another_one_is_open),
+        cmocka_unit_test(a_key_that_is_paused_by_hand_has_no_other_lane),
         cmocka_unit_test(who_has_lost_its_permit_closes_no_lane),
         cmocka_unit_test(what_was_not_told_of_a_limit_is_told_a_second_later_though_nobody_comes),
         cmocka_unit_test(a_gate_keeps_its_number_and_there_are_only_so_many),
