@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "frontend/loopback_client.h"
 #include "proxy/forward.h"
+#include "upstream/connect.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -265,11 +266,26 @@ void weir_exchange_lose_backend(struct weir_exchange *exchange)
     lose_backend(exchange, NULL);
 }
 
+static void answer_lack(struct weir_exchange *exchange)
+{
+    if (exchange->client->loopback != NULL) {
+        exchange->client->loopback->lacking = true;
+    }
+    weir_exchange_answer(
+        exchange, WEIR_PROBLEM_OUT_OF_DESCRIPTORS, 503,
+        "This gateway has no descriptor or memory left for a connection to the upstream. "
+        "Try again, or raise its limit of open files.");
+}
+
 /* Whether the connection is there. If not, its events go on with it, or it has been lost. */
 static bool is_connected(struct weir_exchange *exchange, enum weir_connect_progress progress,
                          const char *error)
 {
-    if (progress == WEIR_CONNECT_FAILED) {
+    if (progress == WEIR_CONNECT_FAILED && exchange->backend->lacks) {
+        weir_backend_drop(exchange->backend);
+        exchange->backend = NULL;
+        answer_lack(exchange);
+    } else if (progress == WEIR_CONNECT_FAILED) {
         lose_backend(exchange, error);
     } else if (progress == WEIR_CONNECT_UNDER_WAY) {
         weir_exchange_set_timer(exchange, weir_backend_connect_patience_ns(exchange->backend));
@@ -456,12 +472,6 @@ static void begin_sending(struct weir_exchange *exchange, struct weir_backend *b
     }
 }
 
-/* Whether a connection could not even begin for a reason that is not the server's. */
-static bool is_our_lack(int why)
-{
-    return why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS || why == EAGAIN;
-}
-
 uint32_t weir_exchange_lane(const struct weir_exchange *exchange)
 {
     uint32_t lane = weir_exchange_has_place(exchange) ? exchange->gate_ticket.ticket.lane_id : 0;
@@ -488,7 +498,7 @@ static void connect_to(struct weir_exchange *exchange, const char *error)
     }
     struct weir_backend *backend =
         origin == NULL ? NULL : weir_backend_take(origin, exchange, !exchange->reconnected);
-    bool our_lack = backend == NULL && origin != NULL && is_our_lack(errno);
+    bool our_lack = backend == NULL && origin != NULL && weir_connect_lacks(errno);
     if (backend == NULL && origin != NULL && !our_lack) {
         weir_origin_failed(origin);
         exchange->server_failed = true;
@@ -499,13 +509,7 @@ static void connect_to(struct weir_exchange *exchange, const char *error)
         }
     }
     if (our_lack) {
-        if (exchange->client->loopback != NULL) {
-            exchange->client->loopback->lacking = true;
-        }
-        weir_exchange_answer(
-            exchange, WEIR_PROBLEM_OUT_OF_DESCRIPTORS, 503,
-            "This gateway has no descriptor or memory left for a connection to the upstream. "
-            "Try again, or raise its limit of open files.");
+        answer_lack(exchange);
         return;
     }
     if (backend == NULL && weir_exchange_fail_over_unreachable(exchange)) {

@@ -46,8 +46,9 @@ struct weir_backend {
     struct weir_timer timer;        /* the user's */
     struct weir_buffer in;          /* what has come of the reply */
     bool connected;
-    bool reused;                                 /* its connection has carried a request before */
-    void *user;                                  /* null while it is idle */
+    bool lacks;  /* it could not be connected for want of a descriptor or of memory here */
+    bool reused; /* its connection has carried a request before */
+    void *user;  /* null while it is idle */
     void (*ready)(struct weir_backend *backend); /* it can send or take more, or has gone */
     void (*late)(struct weir_backend *backend);  /* the timer has fired */
     struct weir_http1_head head;                 /* of the reply; the user reads it from `in` */

@@ -68,8 +68,13 @@ static bool has_others(const struct weir_upstream_connection *connection)
            weir_endpoint_choose(origin, connection->tried) != NULL;
 }
 
+bool weir_connect_lacks(int why)
+{
+    return why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS || why == EAGAIN;
+}
+
 /* The next of the server's addresses that a connection can begin to, or waits for more of them.
- * False, with errno, if there are none. */
+ * False, with errno, if there are none, or if it is this program that lacks something. */
 static bool open_next(struct weir_upstream_connection *connection)
 {
     struct weir_origin *origin = connection->backend.origin;
@@ -86,6 +91,10 @@ static bool open_next(struct weir_upstream_connection *connection)
         weir_endpoint_lead(&connection->backend, endpoint);
         if (open_socket(connection, &endpoint->address)) {
             return true;
+        }
+        if (weir_connect_lacks(errno)) {
+            connection->backend.lacks = true;
+            return false;
         }
     }
     if (origin->name != NULL && weir_name_partial(origin->name)) {
@@ -117,6 +126,10 @@ static void judge_others(const struct weir_upstream_connection *connection,
 static enum weir_connect_progress fail(const struct weir_upstream_connection *connection,
                                        const char **wrong)
 {
+    if (connection->backend.lacks) { /* which says nothing about the addresses */
+        *wrong = "There is no descriptor or memory left for a connection to the upstream.";
+        return WEIR_CONNECT_FAILED;
+    }
     judge_others(connection, weir_endpoint_failed);
     if (*wrong == NULL && connection->handshake_failed) {
         *wrong = connection->backend.origin->tls_error;
@@ -167,8 +180,10 @@ bool weir_connect_begin(struct weir_upstream_connection *connection)
     bool begun = origin->host.bytes > 0 ? begin_by_name(connection) : open_next(connection);
     if (!begun) {
         int error = errno;
-        note_error(connection, error);
-        judge_others(connection, weir_endpoint_failed);
+        if (!weir_connect_lacks(error)) {
+            note_error(connection, error);
+            judge_others(connection, weir_endpoint_failed);
+        }
         errno = error;
     }
     return begun;
@@ -224,7 +239,7 @@ static enum weir_connect_progress take_socket(struct weir_upstream_connection *c
         return finish(connection);
     }
     if (!weir_tls_begin(&connection->stream, &origin->tls)) {
-        *wrong = "There is no memory left for a TLS connection to the upstream.";
+        connection->backend.lacks = true;
         return fail(connection, wrong);
     }
     connection->step = WEIR_CONNECT_SHAKING_HANDS;

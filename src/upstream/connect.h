@@ -9,6 +9,10 @@
 
 #include "upstream/upstream_connection.h"
 
+/* Whether a connection could not even begin for a reason that is not the server's: this program
+ * lacks a descriptor or memory. */
+bool weir_connect_lacks(int why);
+
 /* Begins, for a backend whose origin, timer and the watch's function are set. False, with errno, if
  * that is not possible. */
 WEIR_MUST_CHECK bool weir_connect_begin(struct weir_upstream_connection *connection);

@@ -341,6 +341,9 @@ void weir_origin_failed(struct weir_origin *origin)
 
 void weir_backend_failed(struct weir_backend *backend)
 {
+    if (backend->lacks) {
+        return; /* it is not the server's fault */
+    }
     if (backend->endpoint == NULL) {
         weir_origin_failed(backend->origin);
         return;

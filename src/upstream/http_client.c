@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include "upstream/connect.h"
 #include "upstream/upstream_connection.h"
 #include "wire/head_writer.h"
 
@@ -179,7 +180,7 @@ static void connect_anew(struct weir_http_call *call, bool used)
 {
     struct weir_backend *backend = weir_backend_take(&call->client->origin, call, used);
     if (backend == NULL) {
-        bool ours = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+        bool ours = weir_connect_lacks(errno);
         fail(call, ours ? WEIR_HTTP_FAILED_RESOURCES : WEIR_HTTP_FAILED_UNREACHABLE,
              ours ? "There is no descriptor or memory left for a connection."
                   : "No connection to the server could be opened. Check that it is running.");
@@ -238,7 +239,7 @@ static bool take_progress(struct weir_http_call *call, enum weir_connect_progres
                        loop->now_ns + weir_backend_connect_patience_ns(backend));
         return false;
     default:
-        fail(call, WEIR_HTTP_FAILED_UNREACHABLE,
+        fail(call, backend->lacks ? WEIR_HTTP_FAILED_RESOURCES : WEIR_HTTP_FAILED_UNREACHABLE,
              error != NULL ? error
                            : "The server refused the connection. Check that it is running.");
         return false;

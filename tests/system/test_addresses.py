@@ -1,6 +1,8 @@
 """All addresses of an upstream's name: which request goes to which, and what becomes of one that fails."""
 import asyncio
 import contextlib
+import os
+import resource
 import socket
 import ssl
 
@@ -51,6 +53,31 @@ async def test_requests_are_spread_over_all_addresses():
                 assert (await wire.message()).status == 200
             assert seen(found) == [100] * 4
             assert [server.connections for server in found] == [1] * 4
+
+
+@run
+async def test_a_lack_of_descriptors_is_no_failure_of_the_addresses():
+    two = FOUR[:2]
+    async with servers(two, lambda host: reply(b'', 'Connection: close')) as found, dns(a_test=two) as names, \
+            front(at('a.test', found[0]), top=names.config, more='health: { failures: 1 }') as gateway, \
+            connect(gateway.port) as wire:
+        async def status():
+            await wire.send(request('/functions/f'))
+            return (await wire.message()).status
+        assert await status() == 200
+        limits = resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE)
+        for _ in range(3):
+            taken = {int(fd) for fd in os.listdir(f'/proc/{gateway.process.pid}/fd')}
+            lowest = min(set(range(len(taken) + 1)) - taken)
+            resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (lowest, limits[1]))
+            assert await status() == 503
+            resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, limits)
+        metrics = await look(gateway)
+        for host in two:
+            where = {'upstream': 'functions', 'address': f'{host}:{found[0].port}'}
+            assert metrics.get('weir_upstream_address_failures_total', **where) == 0
+        for _ in range(4):
+            assert await status() == 200
 
 
 @run
