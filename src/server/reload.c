@@ -308,6 +308,19 @@ static void await(sem_t *done, uint32_t count)
     }
 }
 
+/* Tells the budgets of tenants what they are now: one that has grown may have room for requests
+ * that wait. */
+static void allow_budgets(const struct weir_server *server)
+{
+    const struct weir_config *config = server->snapshot->config;
+    int64_t wall_s = weir_wall_ms() / 1000;
+    for (uint32_t i = 0; i < config->tenant_count; i++) {
+        const struct weir_config_tenant *tenant = &config->tenants[i];
+        struct weir_budget_owner owner = {WEIR_BUDGET_OF_TENANT, tenant->name, &tenant->budget};
+        weir_budget_book_allow(server->budgets, wall_s, &owner);
+    }
+}
+
 static void adopt(struct weir_server *server, struct weir_config_snapshot *snapshot)
 {
     struct weir_reload *reload = &server->reload;
@@ -329,6 +342,7 @@ static void adopt(struct weir_server *server, struct weir_config_snapshot *snaps
     sem_destroy(&reload->done);
     weir_config_snapshot_give(server->snapshot);
     server->snapshot = snapshot;
+    allow_budgets(server);
 }
 
 /* The log goes on as the config in force says. */

@@ -444,6 +444,19 @@ bool weir_budget_book_leave(struct weir_budget_book *book, int64_t wall_s,
     return waits;
 }
 
+void weir_budget_book_allow(struct weir_budget_book *book, int64_t wall_s,
+                            const struct weir_budget_owner *owner)
+{
+    struct weir_budget_moment now = weir_budget_moment_of(wall_s);
+    pthread_mutex_lock(&book->lock);
+    struct weir_budget_account *account = find_account(book, owner->kind, owner->name);
+    if (account != NULL) {
+        account->limits = *owner->limits;
+        wake(book, account, &now);
+    }
+    pthread_mutex_unlock(&book->lock);
+}
+
 void weir_budget_book_pass(struct weir_budget_book *book, int64_t wall_s)
 {
     struct weir_budget_moment now = weir_budget_moment_of(wall_s);

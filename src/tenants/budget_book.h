@@ -103,6 +103,11 @@ void weir_budget_book_settle(struct weir_budget_book *book, int64_t wall_s,
 WEIR_MUST_CHECK bool weir_budget_book_leave(struct weir_budget_book *book, int64_t wall_s,
                                             struct weir_budget_claim *claim);
 
+/* Has a budget that is known allow what its owner says now, and decides on those that wait for it.
+ */
+void weir_budget_book_allow(struct weir_budget_book *book, int64_t wall_s,
+                            const struct weir_budget_owner *owner);
+
 /* Decides on all that wait, once a new day has begun; for a caller that comes by regularly. */
 void weir_budget_book_pass(struct weir_budget_book *book, int64_t wall_s);
 

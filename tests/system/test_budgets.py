@@ -171,6 +171,26 @@ async def test_who_waits_for_a_budget_waits_as_long_as_the_line_of_its_model_say
 
 
 @run
+async def test_who_waits_goes_when_a_reload_raises_the_budget():
+    top = 'tenants: { acme: { tokens_per_day: 100 } }'
+    go_on = asyncio.Event()
+
+    async def serve(wire, message):
+        await go_on.wait()
+        await wire.send(reply(used(5, 5), JSON))
+    async with upstream(serve) as server, llm(server, top=top) as gateway:
+        tasks = []
+        for tenant, active in ('acme', 1), ('acme', 1), ('other', 2):
+            body = post(chat(max_tokens=99), f'X-Tenant: {tenant}')
+            tasks.append(asyncio.create_task(ask(gateway.port, body, 'POST')))
+            await gateway.until('gpt-4o', 'llm', active=active)
+        await gateway.reload(('tokens_per_day: 100', 'tokens_per_day: 1000'))
+        await gateway.until('gpt-4o', 'llm', active=3)
+        go_on.set()
+        assert [(await task).status for task in tasks] == [200] * 3
+
+
+@run
 async def test_requests_are_counted_and_a_list_of_models_is_none():
     top = 'tenants: { acme: { requests_per_day: 2 }, beta: { requests_per_month: 1 } }'
     async with upstream(reply(completion(), JSON)) as server, llm(server, top=top) as gateway:

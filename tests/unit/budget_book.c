@@ -258,6 +258,24 @@ TEST(who_waits_goes_first_when_the_budget_has_grown)
     settle('c', 0);
 }
 
+TEST(who_waits_goes_when_the_budget_grows)
+{
+    struct weir_budget_limits small = tokens_a_day(1000), large = tokens_a_day(1500);
+    struct weir_budget_owner before = tenant("acme", &small), after = tenant("acme", &large);
+    struct weir_budget_owner other = tenant("other", &large);
+    assert_int_equal(claim('a', &before, 1, 600), WEIR_OK);
+    assert_int_equal(claim('b', &before, 1, 900), WEIR_WOULD_WAIT);
+    assert_int_equal(claim('c', &before, 1, 900), WEIR_WOULD_WAIT);
+    weir_budget_book_allow(book, NOON_S, &other); /* which is not known yet */
+    expect("");
+    weir_budget_book_allow(book, NOON_S, &after);
+    expect("b+ ");
+    settle('a', 0);
+    settle('b', 0);
+    expect("c+ ");
+    settle('c', 0);
+}
+
 TEST(who_waits_goes_first_when_a_new_day_has_begun)
 {
     struct weir_budget_limits limits = tokens_a_day(1000);
@@ -555,6 +573,7 @@ int main(void)
         A_TEST(a_request_that_waits_for_one_budget_may_have_to_wait_for_the_other_next),
         A_TEST(as_many_wait_for_a_budget_as_may_and_one_more_is_refused),
         A_TEST(who_waits_goes_first_when_the_budget_has_grown),
+        A_TEST(who_waits_goes_when_the_budget_grows),
         A_TEST(who_waits_goes_first_when_a_new_day_has_begun),
         A_TEST(who_waits_goes_at_the_beginning_of_a_day_although_no_other_comes),
         A_TEST(what_was_used_before_there_was_a_budget_counts),
