@@ -19,6 +19,9 @@ static bool append(struct weir_a2a *a2a, struct weir_slice bytes)
 {
     struct weir_buffer *card = &a2a->card;
     size_t wanted = weir_buffer_bytes(card) + bytes.bytes;
+    if (bytes.bytes == 0) { /* also of a card that has no memory yet */
+        return true;
+    }
     if (wanted > WEIR_A2A_CARD_BYTES_MAX ||
         !weir_buffer_reserve(&a2a->exchange->worker->buffers, card, (uint32_t)wanted)) {
         return false;
