@@ -8,6 +8,7 @@
 #include "wire/json_pick.h"
 
 #include "base/slice.h"
+#include "wire/chars.h"
 #include "wire/json_usual.h"
 
 #include <assert.h>
@@ -117,6 +118,36 @@ static uint32_t paths_to_element(struct weir_json_pick *pick, uint8_t depth)
     return paths;
 }
 
+/* Whether a name is the step for readers that do not tell letters by their case, as Go's: to them
+ * the long s (U+017F) and the Kelvin sign (U+212A) are letters, too. */
+static bool is_step_in_other_case(struct weir_slice name, struct weir_slice step)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < step.bytes; i++) {
+        char letter = weir_char_lower(step.data[i]);
+        struct weir_slice rest = {name.data + at, name.bytes - at};
+        if (rest.bytes > 0 && weir_char_lower(rest.data[0]) == letter) {
+            at++;
+        } else if (letter == 's' && rest.bytes >= 2 && memcmp(rest.data, "\xC5\xBF", 2) == 0) {
+            at += 2;
+        } else if (letter == 'k' && rest.bytes >= 3 && memcmp(rest.data, "\xE2\x84\xAA", 3) == 0) {
+            at += 3;
+        } else {
+            return false;
+        }
+    }
+    return at == name.bytes;
+}
+
+/* Readers disagree about what stands at the path: nothing counts any more. */
+static void leave_out(struct weir_json_pick *pick, uint8_t path)
+{
+    pick->odd |= UINT32_C(1) << path;
+    pick->values[path].kind = WEIR_JSON_VALUE_ABSENT;
+    pick->values[path].too_long = false;
+    pick->values[path].bytes = 0;
+}
+
 /* A value begins inside of `depth` brackets. Returns the paths that lead to it or through it. */
 static uint32_t begin_value(struct weir_json_pick *pick, uint8_t depth,
                             enum weir_json_value_kind kind)
@@ -130,7 +161,7 @@ static uint32_t begin_value(struct weir_json_pick *pick, uint8_t depth,
     for (uint8_t i = 0; i < pick->path_count; i++) {
         if ((paths >> i & 1) != 0) {
             struct weir_json_value *value = &pick->values[i];
-            bool is_it = pick->paths[i].step_count == depth;
+            bool is_it = pick->paths[i].step_count == depth && (pick->odd >> i & 1) == 0;
             value->kind = is_it ? (uint8_t)kind : WEIR_JSON_VALUE_ABSENT;
             value->too_long = false;
             value->bytes = 0;
@@ -196,9 +227,14 @@ static void take_name(struct weir_json_pick *pick, uint8_t depth, struct weir_sl
     pick->name_bytes = 0;
     for (uint8_t i = 0; name.bytes <= sizeof pick->name && i < pick->path_count; i++) {
         const struct weir_json_path *path = &pick->paths[i];
-        bool leads = pick->alive[i] == depth && path->step_count >= depth &&
-                     weir_slice_equal(path->steps[depth - 1], name);
+        if (pick->alive[i] != depth || path->step_count < depth) {
+            continue;
+        }
+        bool leads = weir_slice_equal(path->steps[depth - 1], name);
         pick->next |= (uint32_t)leads << i;
+        if (!leads && is_step_in_other_case(name, path->steps[depth - 1])) {
+            leave_out(pick, i);
+        }
     }
 }
 

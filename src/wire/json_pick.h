@@ -7,8 +7,9 @@
  * have any length.
  *
  * Where a name is repeated the last one counts, as it does for nearly every reader of JSON: also
- * where the last one has nothing at the rest of the path. What is picked does not depend on how the
- * bytes arrive. */
+ * where the last one has nothing at the rest of the path. Some readers, such as Go's, do not tell
+ * names by the case of their letters: where a name is a step of the path but for that, the value is
+ * absent. What is picked does not depend on how the bytes arrive. */
 #ifndef WEIR_WIRE_JSON_PICK_H
 #define WEIR_WIRE_JSON_PICK_H
 
@@ -57,6 +58,7 @@ struct weir_json_pick {
     uint8_t depth_max;                  /* the largest of `alive` */
     uint8_t alive[WEIR_JSON_PICKS_MAX]; /* how many of the open brackets each path leads through */
     uint32_t next;                      /* by bit: the paths that lead to the next value */
+    uint32_t odd;                       /* by bit: the paths with a step in another case */
     uint32_t taking;                    /* by bit: the paths whose value is the current text */
     bool in_value;                      /* the current text or number has been seen before */
     bool in_array[WEIR_JSON_PATH_STEPS_MAX + 1];

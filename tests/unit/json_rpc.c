@@ -127,8 +127,8 @@ TEST(names_in_other_letters_make_a_message_invalid)
 {
     expect("{\"Method\":\"a\",\"id\":1}", "invalid(,n1)");
     expect("{\"method\":\"a\",\"ID\":1}", "invalid(a,-)");
-    expect("{\"method\":\"a\",\"id\":1,\"METHO\\u0044\":\"b\"}", "invalid(a,n1)");
-    expect("[{\"result\":1,\"id\":1,\"iD\":2},{\"id\":3}]", "invalid(,n1)response(,n3)");
+    expect("{\"method\":\"a\",\"id\":1,\"METHO\\u0044\":\"b\"}", "invalid(,n1)");
+    expect("[{\"result\":1,\"id\":1,\"iD\":2},{\"id\":3}]", "invalid(,-)response(,n3)");
     expect("{\"params\":{\"Id\":1,\"Method\":2},\"ids\":3,\"Methods\":4,\"methodmethod\":5}",
            "response(,-)");
 }
@@ -166,6 +166,27 @@ TEST(of_a_repeated_name_the_last_value_counts)
     expect_path("{\"params\":{\"name\":\"a\"},\"params\":{}}", "params.name", "response(,-,-)");
     expect_path("{\"params\":{\"name\":\"a\"},\"params\":1}", "params.name", "response(,-,-)");
     expect_path("{\"params\":{\"name\":\"a\"},\"params\":\"b\"}", "params.name", "response(,-,-)");
+}
+
+/* Go's encoding/json takes the last name that is the same but for the case of its letters. */
+TEST(a_step_in_other_letters_leaves_its_path_without_a_value)
+{
+    static const char *const odd[] = {
+        "{\"params\":{\"name\":\"a\"},\"Params\":{\"name\":\"b\"}}",
+        "{\"PARAMS\":{\"name\":\"b\"},\"params\":{\"name\":\"a\"}}",
+        "{\"params\":{\"name\":\"a\",\"Name\":\"b\"}}",
+        "{\"params\":{\"\\u004eame\":\"b\",\"name\":\"a\"}}",
+        "{\"params\":{\"name\":\"a\"},\"param\xC5\xBF\":{\"name\":\"b\"}}",
+        "{\"params\":{\"Name\":\"b\"},\"params\":{\"name\":\"a\"}}"};
+    for (size_t i = 0; i < COUNT_OF(odd); i++) {
+        expect_at(weir_slice_of(odd[i]), "params.name", "response(,-,-)");
+    }
+    expect_path("{\"risk\":1,\"ris\xE2\x84\xAA\":2}", "risk", "response(,-,-)");
+    expect_path("{\"params\":{\"name\":\"a\",\"x\":{\"Name\":1,\"Params\":2}},\"Name\":3,"
+                "\"paramsS\":4,\"Param\":5}",
+                "params.name", "response(,-,sa)");
+    expect_path("[{\"Params\":1,\"params\":{\"name\":\"a\"}},{\"params\":{\"name\":\"b\"}}]",
+                "params.name", "response(,-,-)response(,-,sb)");
 }
 
 TEST(values_are_picked_where_the_path_leads_and_nowhere_else)
@@ -320,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_batch_is_read_message_by_message),
         cmocka_unit_test(what_is_no_json_or_no_object_is_not_read),
         cmocka_unit_test(of_a_repeated_name_the_last_value_counts),
+        cmocka_unit_test(a_step_in_other_letters_leaves_its_path_without_a_value),
         cmocka_unit_test(values_are_picked_where_the_path_leads_and_nowhere_else),
         cmocka_unit_test(values_of_every_kind_are_picked),
         cmocka_unit_test(a_step_of_digits_is_an_index_or_a_name),
