@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,19 +65,15 @@ static bool write_pid(int fd)
     return ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)length, 0) == length;
 }
 
-static bool lives(pid_t pid)
-{
-    return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
-}
-
-/* A killed Weir leaves its lock for a moment to a child that was about to become a command. So if
- * the holder no longer exists, this waits. */
+/* A Weir that was killed keeps its lock until the kernel has ended it, which takes a moment on a
+ * busy machine, and leaves it for a moment to a child that was about to become a command. So this
+ * waits, also if the holder still seems to live: a start right after `kill -9` must not fail. */
 static bool lock_file(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     for (int tries = 0; fcntl(fd, F_OFD_SETLK, &lock) != 0; tries++) {
         int error = errno;
-        if ((error != EAGAIN && error != EACCES) || tries == TRIES_MAX || lives(holder(fd))) {
+        if ((error != EAGAIN && error != EACCES) || tries == TRIES_MAX) {
             errno = error;
             return false;
         }
