@@ -146,6 +146,28 @@ TEST(a_folder_whose_weir_has_died_is_free_though_a_child_of_it_still_has_the_loc
     close_store();
 }
 
+TEST(a_weir_that_is_about_to_end_is_waited_for)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t first = fork();
+    if (first == 0) {
+        bool taken = weir_lock_take(folder, error, sizeof error) >= 0;
+        bool written = write(ready[1], "", 1) == 1;
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        _exit(taken && written ? 0 : 1);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    open_store();
+    close_store();
+    int status = -1;
+    assert_int_equal(waitpid(first, &status, 0), first);
+    assert_int_equal(status, 0);
+    close(ready[0]);
+    close(ready[1]);
+}
+
 /* ---- files ---- */
 
 static uint64_t make_file(const char *content)
@@ -443,6 +465,7 @@ int main(void)
         LIFE(the_folder_is_made_if_its_parent_is_there),
         LIFE(a_second_weir_on_the_same_folder_is_told_of_the_first),
         LIFE(a_folder_whose_weir_has_died_is_free_though_a_child_of_it_still_has_the_lock),
+        LIFE(a_weir_that_is_about_to_end_is_waited_for),
         LIFE(a_file_is_there_as_long_as_a_job_refers_to_it),
         LIFE(a_result_is_forgotten_in_time_and_its_id_is_not),
         LIFE(an_id_is_forgotten_in_time_and_its_number_never_given_again),
