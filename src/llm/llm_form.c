@@ -50,9 +50,8 @@ static struct weir_slice skip_blanks(struct weir_slice text)
 /* How many bytes come before one of these. */
 static size_t bytes_before(struct weir_slice text, const char *stops)
 {
-    size_t bytes = 0;
-    while (bytes < text.bytes &&
-           (text.data[bytes] == '\0' || strchr(stops, text.data[bytes]) == NULL)) {
+    size_t bytes = 0, stop_bytes = strlen(stops);
+    while (bytes < text.bytes && memchr(stops, text.data[bytes], stop_bytes) == NULL) {
         bytes++;
     }
     return bytes;
