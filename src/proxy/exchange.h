@@ -123,18 +123,18 @@ struct weir_exchange {
     uint32_t hooks;       /* those that its filters have: 1 << enum weir_filter_hook each */
     uint8_t state;        /* enum weir_exchange_state */
     uint8_t place;        /* enum weir_exchange_place */
-    uint8_t failovers;    /* how often it has left a lane for another one */
-    uint64_t lanes_tried; /* by bit: the lanes that have admitted it, where there are several */
-    uint64_t urls_tried;  /* by bit: the servers of its lane that this attempt has not reached */
     uint8_t session;      /* enum weir_exchange_session */
+    uint8_t failovers;    /* how often it has left a lane for another one */
+    uint8_t abandoned;    /* enum weir_abandon + 1: it has given its client up; 0: it has not */
+    uint8_t id_bytes;     /* of its id */
     bool tried_again;     /* its lane has had the request before */
     bool moves;           /* its ticket goes back for another lane, where its tenant is charged */
     bool reached;         /* a server of a lane that it left has had it */
     bool reconnected;     /* this attempt goes to its second connection */
     bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */
     bool completed;       /* the client has got all of the reply */
-    uint8_t abandoned;    /* enum weir_abandon + 1: it has given its client up; 0: it has not */
-    uint8_t id_bytes;     /* of its id */
+    uint64_t lanes_tried; /* by bit: the lanes that have admitted it, where there are several */
+    uint64_t urls_tried;  /* by bit: the servers of its lane that this attempt has not reached */
     struct weir_exchange_request request;
     struct weir_exchange_reply reply;
     uint64_t api_key;     /* by which its tenant is known, as weir_api_keys_find() says; 0: none */
