@@ -275,7 +275,11 @@ static void must_be_usage(const struct result *result, enum weir_llm_api api, co
         must(result->usage.output == (uint64_t)output);
         must(result->usage.known || api == WEIR_LLM_API_OPENAI_EMBEDDINGS);
     }
-    if (input < 0 && json_object_get(json, "message") == NULL &&
+    /* The input is also known by either of its names, and by the total. */
+    bool stated = tokens_at(usage, "input_tokens", NULL) >= 0 ||
+                  tokens_at(usage, "prompt_tokens", NULL) >= 0 ||
+                  tokens_at(usage, "total_tokens", NULL) >= 0;
+    if (!stated && json_object_get(json, "message") == NULL &&
         json_object_get(json, "response") == NULL) {
         must(!result->usage.input_known);
     }
